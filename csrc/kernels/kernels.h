@@ -132,6 +132,10 @@ typedef struct kipu_kernels {
     int64_t (*argmax)(const float *x, int64_t n);
 
     kipu_attn_kernel attention;
+    /* Joins a later piece (m2, l2, o2) into (m, l, o), row by row. m2 = -inf (it saw nothing): untouched; else m = -inf: a copy; else
+     * M = m > m2 ? m : m2;  a = kipu_exp(m - M), b = kipu_exp(m2 - M);  l = fma(l, a, l2 * b);  o[i] = fma(o[i], a, o2[i] * b);  m = M. */
+    void (*attention_merge)(float *m, float *l, float *o /* (n_rows, d_v) */, const float *m2, const float *l2, const float *o2, int n_rows,
+                            int32_t d_v);
 } kipu_kernels;
 
 /* kipu_exp(x): x > 88.72283f -> inf; x < -87.33654f -> 0; NaN -> NaN; else n = round-half-even(x * log2e), r = fma(-n, ln2_hi, x),

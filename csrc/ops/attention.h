@@ -21,8 +21,12 @@ typedef struct kipu_attention {
     bool causal;                  /* false: later positions are visible too (window applies to p1 - p0 only) */
 } kipu_attention;
 
+/* Bytes of worker scratch (kipu_op_worker.scratch_size) that kipu_attention_run needs for up to max_tokens tokens; the kernel's
+ * KIPU_ATTN_SCRATCH is in. */
+size_t kipu_attention_scratch(int32_t max_tokens, const kipu_attn_head *head);
+
 /* Bytes of shared memory kipu_attention_run needs for the partial results of split caches, worst case for these sizes.
- * n_positions: largest possible number of positions of one sequence. */
+ * n_positions: largest possible number of cells of one sequence (repeated positions count once per cell). */
 size_t kipu_attention_partials(int32_t max_tokens, int32_t n_head, int32_t d_v, int64_t n_positions);
 
 /* Called by all workers. Contains its own barriers where pieces are merged (all workers take the same path).
