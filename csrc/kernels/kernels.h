@@ -93,7 +93,7 @@ typedef struct kipu_attn_head {
 
 /* For each row r with mask[r] & present != 0 (others: state untouched, bits and all):
  *   s_j = +0; for i = 0..d_k-1: s_j = fma(q[r][i], k_j[i], s_j);  s_j = s_j * scale;  if softcap: s_j = softcap * kipu_tanh(s_j / softcap)
- *   c = max over visible lanes of s_j;  m' = max(m, c);  a = kipu_exp(m - m') (0 if m is -inf)
+ *   c = max over visible lanes of s_j;  m' = max(m, c) (max starts at -inf and passes over NaN);  a = kipu_exp(m - m') (0 if m is -inf)
  *   p_j = kipu_exp(s_j - m') for visible lanes, +0 for others
  *   t[i] = (p[i] + p[16+i]) + (p[32+i] + p[48+i]) for i < 16;  sum = tree16(t);  l = fma(l, a, sum)
  *   o[i] = o[i] * a;  then for visible lanes j ascending: o[i] = fma(p_j, v_j[i], o[i]);  m = m'
@@ -107,8 +107,9 @@ typedef struct kipu_kernels {
     kipu_tier tier;
     const kipu_matmul_kernels *matmul[KIPU_TYPE_COUNT];   /* NULL: format not supported */
 
-    /* Groups of 32: amax = max |x_i|; d = amax / 127; id = amax > 0 ? 127 / amax : 0; q_i = round-half-even(x_i * id), clamped to +-127
-     * (NaN -> 0); s = sum q_i. If amax is not finite d = NaN for the group. k is a multiple of 32. */
+    /* Groups of 32: amax = max |x_i|; d = amax / 127; id = amax > 0 ? 127 / amax : 0; q_i = round-half-even(x_i * id), clamped to +-127;
+     * s = sum q_i. id may overflow to infinity (amax < 2^-121): the clamp makes 127 of it, and 0 * inf -> 0.
+     * A group with any infinite or NaN element gets d = NaN, q = 0, s = 0. k is a multiple of 32. */
     void (*quantize)(int8_t *q, float *d, int32_t *s, const float *x, int64_t k);
 
     /* t[j] = fma(x_i, x_i, t[j]) for i = j, j+16, ...; r = 1 / sqrt(tree16(t) / n + eps); y_i = (x_i * r) * w_i (w NULL: x_i * r). y may be x. */
@@ -139,7 +140,8 @@ typedef struct kipu_kernels {
 } kipu_kernels;
 
 /* kipu_exp(x): x > 88.72283f -> inf; x < -87.33654f -> 0; NaN -> NaN; else n = round-half-even(x * log2e), r = fma(-n, ln2_hi, x),
- * r = fma(-n, ln2_lo, r), p = Horner with fma (coefficients in ref/math_ref.h), result p * 2^(n-1) * 2 (two exact steps).
+ * r = fma(-n, ln2_lo, r), p = Horner with fma, result p * 2^n (exact, always normal: n added to the exponent bits). Constants and
+ * reasons: ref/math_ref.h. n = (x * log2e + 1.5 * 2^23) - 1.5 * 2^23 gives the same n; the product is rounded before (no fma).
  * kipu_tanh(x) = 1 - 2 / (kipu_exp(2x) + 1). */
 
 /* The table of a tier, or NULL if this build or machine has not got it. Static storage; any thread. */
