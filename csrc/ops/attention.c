@@ -147,7 +147,7 @@ static void write_out(kipu_op_worker *ow, const kipu_attn_plan *p, const kipu_at
     for (int32_t r = 0; r < b->n_rows; r++) {
         int32_t head = kv_head * p->heads_per_kv + (b->row + r) % p->heads_per_kv;
         float *out = a->out + ((size_t)kipu_attn_row_token(p, b, r) * a->n_head + head) * d_v;
-        if (s->m[r] == -INFINITY) memset(out, 0, d_v * sizeof(float));   /* nothing was visible */
+        if (s->l[r] == 0) memset(out, 0, d_v * sizeof(float));   /* nothing was visible */
         else ow->k->scale(out, s->o + r * d_v, 1.0f / s->l[r], (int64_t)d_v);
     }
 }
