@@ -1,0 +1,107 @@
+/* Many tokens times quantised panels. Always inlined with a constant format: it decodes, the tile kernels multiply. */
+#ifndef KIPU_KERNELS_AVX512_MATMUL_GEMM_AVX512_H
+#define KIPU_KERNELS_AVX512_MATMUL_GEMM_AVX512_H
+
+#include <string.h>
+#include "kernels/avx512/matmul_gemv_avx512.h"
+#include "kernels/avx512/matmul_tile_avx512.h"
+
+KIPU_INLINE tile_family family_of(int type) { return type == KIPU_Q6_K ? TILE_HALVES : has_min(type) ? TILE_MIN : TILE_PLAIN; }
+
+/* Codes and scales of one block -> group g.. of the chunk. */
+KIPU_INLINE void decode_block(int type, panel_chunk *out, int g, const uint8_t *block) {
+    block_scales scales = load_scales(type, block);
+#pragma GCC unroll 8
+    for (int i = 0; i < block_groups(type); i++) {
+        _mm512_storeu_ps(out->scale[g + i], group_scale(type, &scales, i));
+        if (has_min(type))
+            _mm512_storeu_ps(out->extra[g + i][0], group_min(type, &scales, i));
+        if (type == KIPU_Q6_K) {
+            _mm512_storeu_ps(out->extra[g + i][0], half_scale(block, 2 * i));
+            _mm512_storeu_ps(out->extra[g + i][1], half_scale(block, 2 * i + 1));
+        }
+    }
+    uint8_t *codes = out->codes + g * KIPU_GROUP * KIPU_PANEL_ROWS;
+#pragma GCC unroll 4
+    for (int step = 0; step < block_groups(type) / step_groups(type); step++) {
+#pragma GCC unroll 8
+        for (int w = 0; w < step_words(type); w++) {
+            __m512i code[4];
+            decode_word(type, code, block, step, w);
+#pragma GCC unroll 4
+            for (int c = 0; c < word_codes(type); c++) {
+                int k4 = (step * step_groups(type) + code_group(type, c)) * (KIPU_GROUP / 4) + code_k4(type, w, c);
+                _mm512_storeu_si512(codes + k4 * WORD, code[c]);
+            }
+        }
+    }
+}
+
+KIPU_INLINE void decode_chunk(int type, panel_chunk *out, const uint8_t *block, int n_groups) {
+    for (int g = 0; g < n_groups; g += block_groups(type), block += block_bytes(type)) {
+        prefetch_block(type, block);
+        decode_block(type, out, g, block);
+    }
+}
+
+/* Seeds of the half groups of Q6_K. */
+KIPU_INLINE void load_half_seeds(token_chunk *out, int t, const int8_t *q, int n_groups) {
+    for (int g = 0; g < n_groups; g += 8) {
+        int32_t sums[64];
+        half_sums(sums, q + g * KIPU_GROUP);
+        for (int i = 0; i < 8; i++) {
+            out->seed[0][t][g + i] = -zero_point(KIPU_Q6_K) * sums[8 * i];
+            out->seed[1][t][g + i] = -zero_point(KIPU_Q6_K) * sums[8 * i + 4];
+        }
+    }
+}
+
+/* Groups first.. of tokens t0.. into the tile: copies at fixed distances, so that the tile kernel needs one address for all of them. */
+KIPU_INLINE void load_tokens(int type, token_chunk *out, const kipu_acts *a, int t0, int nt, int first, int n_groups) {
+    int64_t groups = a->k / KIPU_GROUP;
+    for (int t = 0; t < nt; t++) {
+        const int8_t *q = a->q + (int64_t)(t0 + t) * a->k + (int64_t)first * KIPU_GROUP;
+        const float *d = a->d + (t0 + t) * groups + first;
+        const int32_t *s = a->s + (t0 + t) * groups + first;
+        memcpy(out->q[t], q, (size_t)n_groups * KIPU_GROUP);
+        if (type == KIPU_Q6_K)
+            load_half_seeds(out, t, q, n_groups);
+        for (int g = 0; g < n_groups; g++) {
+            out->d[t][g] = d[g];
+            if (type != KIPU_Q6_K)
+                out->seed[0][t][g] = -zero_point(type) * s[g];
+            if (has_min(type))
+                out->ds[t][g] = d[g] * (float)s[g];
+        }
+    }
+}
+
+/* Up to CHUNK_PANELS panels, each row_bytes long (16 rows), times all tokens. y[panel][token][16]. */
+KIPU_INLINE void gemm_panels(int type, float *y, const uint8_t *panels, int n_panels, const kipu_acts *a, int t0, int nt, gemm_scratch *scratch) {
+    int groups = a->k / KIPU_GROUP;
+    size_t panel_bytes = (size_t)(groups / block_groups(type)) * block_bytes(type);
+    memset(y, 0, sizeof(float) * n_panels * nt * KIPU_PANEL_ROWS);
+    for (int first = 0; first < groups; first += CHUNK_GROUPS) {
+        int n_groups = groups - first < CHUNK_GROUPS ? groups - first : CHUNK_GROUPS;
+        size_t offset = (size_t)(first / block_groups(type)) * block_bytes(type);
+        for (int p = 0; p < n_panels; p++)
+            decode_chunk(type, &scratch->panels[p], panels + p * panel_bytes + offset, n_groups);
+        for (int t = 0; t < nt; t += TILE_TOKENS) {
+            int tile = nt - t < TILE_TOKENS ? nt - t : TILE_TOKENS;
+            load_tokens(type, &scratch->tokens, a, t0 + t, tile, first, n_groups);
+            kipu_tile_kernel__avx512(family_of(type), tile)(y + (size_t)t * KIPU_PANEL_ROWS, (size_t)nt * KIPU_PANEL_ROWS, scratch->panels, n_panels,
+                                                            &scratch->tokens, n_groups);
+        }
+    }
+}
+
+/* The body of every quantised gemm of kernels.h. */
+KIPU_INLINE void gemm_body(int type, float *y, const void *panels, int n_panels, const kipu_acts *a, int t0, int nt, void *scratch) {
+    size_t panel_bytes = (size_t)(a->k / KIPU_GROUP / block_groups(type)) * block_bytes(type);
+    for (int p = 0; p < n_panels; p += CHUNK_PANELS) {
+        int n = n_panels - p < CHUNK_PANELS ? n_panels - p : CHUNK_PANELS;
+        gemm_panels(type, y + (size_t)p * nt * KIPU_PANEL_ROWS, (const uint8_t *)panels + p * panel_bytes, n, a, t0, nt, scratch);
+    }
+}
+
+#endif

@@ -1,0 +1,42 @@
+/* A copy of the ref table with the entries this tier improves. */
+#include "kernels/avx512/table_avx512.h"
+#include <pthread.h>
+#include "kernels/avx512/matmul_avx512.h"
+#include "kernels/ref/table_ref.h"
+
+static kipu_kernels table;
+static kipu_matmul_kernels matmul[KIPU_TYPE_COUNT];
+
+static const kipu_matmul_kernels *const improved[KIPU_TYPE_COUNT] = {
+    [KIPU_Q4_0] = &kipu_matmul_q4_0__avx512,
+    [KIPU_Q4_1] = &kipu_matmul_q4_1__avx512,
+    [KIPU_Q5_0] = &kipu_matmul_q5_0__avx512,
+    [KIPU_Q5_1] = &kipu_matmul_q5_1__avx512,
+    [KIPU_Q8_0] = &kipu_matmul_q8_0__avx512,
+    [KIPU_Q4_K] = &kipu_matmul_q4_k__avx512,
+    [KIPU_Q5_K] = &kipu_matmul_q5_k__avx512,
+    [KIPU_Q6_K] = &kipu_matmul_q6_k__avx512,
+};
+
+/* Conversions between file order and panels are ref's: they run at load time only. */
+static void improve_matmul(int type) {
+    matmul[type] = *table.matmul[type];
+    matmul[type].gemv = improved[type]->gemv;
+    matmul[type].gemm = improved[type]->gemm;
+    matmul[type].gemm_panels = improved[type]->gemm_panels;
+    table.matmul[type] = &matmul[type];
+}
+
+static void build(void) {
+    table = *kipu_kernels_ref();
+    table.tier = KIPU_TIER_AVX512;
+    for (int type = 0; type < KIPU_TYPE_COUNT; type++)
+        if (improved[type])
+            improve_matmul(type);
+}
+
+const kipu_kernels *kipu_kernels_avx512(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, build);
+    return &table;
+}
