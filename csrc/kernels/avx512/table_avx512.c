@@ -2,6 +2,7 @@
 #include "kernels/avx512/table_avx512.h"
 #include <pthread.h>
 #include "kernels/avx512/matmul_avx512.h"
+#include "kernels/avx512/rows_avx512.h"
 #include "kernels/ref/table_ref.h"
 
 static kipu_kernels table;
@@ -27,12 +28,28 @@ static void improve_matmul(int type) {
     table.matmul[type] = &matmul[type];
 }
 
+static void improve_rows(void) {
+    table.quantize = kipu_quantize__avx512;
+    table.rms_norm = kipu_rms_norm__avx512;
+    table.rope_norm = kipu_rope_norm__avx512;
+    table.rope_neox = kipu_rope_neox__avx512;
+    table.swiglu = kipu_swiglu__avx512;
+    table.geglu = kipu_geglu__avx512;
+    table.add = kipu_add__avx512;
+    table.scale = kipu_scale__avx512;
+    table.softcap = kipu_softcap__avx512;
+    table.to_half = kipu_to_half__avx512;
+    table.from_half = kipu_from_half__avx512;
+    table.argmax = kipu_argmax__avx512;
+}
+
 static void build(void) {
     table = *kipu_kernels_ref();
     table.tier = KIPU_TIER_AVX512;
     for (int type = 0; type < KIPU_TYPE_COUNT; type++)
         if (improved[type])
             improve_matmul(type);
+    improve_rows();
 }
 
 const kipu_kernels *kipu_kernels_avx512(void) {
