@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "base/pool.h"
 #include "engine/model.h"
 #include "memory/memory.h"
 
@@ -63,6 +64,8 @@ void kipu_context_set_causal(kipu_context *c, bool causal);
 void kipu_context_set_pools(kipu_context *c, kipu_pool *pool, kipu_pool *pool_batch);         /* NULL: own pool */
 /* Polled on the thread that called decode, per layer and at least every 10 ms inside. true stops (code 2). no lock. */
 void kipu_context_set_abort(kipu_context *c, bool (*callback)(void *arg), void *arg);
+/* Asked every 10 ms or so on the thread that called decode (signals). true stops (code 2). no lock. */
+void kipu_context_set_signal(kipu_context *c, bool (*check)(void *arg), void *arg);
 /* Workers the last decode used. */
 int32_t kipu_context_workers(const kipu_context *c);
 
