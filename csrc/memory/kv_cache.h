@@ -20,7 +20,6 @@ typedef struct kipu_kv_cache {
     int32_t *placed;                      /* (n_placed) cells of the last placed ubatch, in its order */
     int32_t n_placed, placed_capacity;
     int32_t top[KIPU_MAX_SEQ];            /* largest position of each sequence before the placed ubatch; window cache only */
-    uint64_t writes_before;               /* cells.writes before the placed ubatch */
 } kipu_kv_cache;
 
 /* `cache` is zeroed; n_cells is a positive multiple of 16. kipu_kv_cache_free is right after a failure too. */

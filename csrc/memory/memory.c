@@ -166,6 +166,7 @@ kipu_status kipu_memory_fit(kipu_memory *m, const kipu_memory_ubatch *ubatches, 
 }
 
 kipu_status kipu_memory_place(kipu_memory *m, const kipu_memory_ubatch *ubatch, kipu_error *err) {
+    for (int c = 0; c < n_caches(m); c++) m->cache[c].n_placed = 0;   /* also after a failure: undo must not meet the ubatch before */
     KIPU_TRY(kipu_memory_fit(m, ubatch, 1, err));
     for (int c = 0; c < n_caches(m); c++) KIPU_TRY(kipu_kv_cache_reserve(&m->cache[c], ubatch, err));
     for (int c = 0; c < n_caches(m); c++) {

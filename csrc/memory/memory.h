@@ -22,8 +22,8 @@ typedef struct kipu_memory_layer {
 } kipu_memory_layer;
 
 typedef struct kipu_memory_params {
-    uint32_t n_cells;             /* base cache, n_ctx as padded */
-    uint32_t n_cells_window;      /* window cache; 0: one unified cache for all layers */
+    uint32_t n_cells;             /* base cache, n_ctx as padded; a multiple of 16 */
+    uint32_t n_cells_window;      /* window cache, a multiple of 16; 0: one unified cache for all layers */
     uint32_t n_swa;               /* window in positions: visible iff p1 - p0 < n_swa */
     int32_t type_k, type_v;       /* KIPU_F16, KIPU_F32; others: KIPU_E_UNSUPPORTED */
     int32_t n_layer;
@@ -60,9 +60,11 @@ bool kipu_memory_can_shift(const kipu_memory *m);
 
 /* Would these ubatches, one after the other, find room? KIPU_OK or KIPU_E_FULL; changes nothing. */
 kipu_status kipu_memory_fit(kipu_memory *m, const kipu_memory_ubatch *ubatches, int32_t count, kipu_error *err);
-/* Gives every token of one ubatch a cell in each cache and allocates slabs. On failure (KIPU_E_FULL, KIPU_E_MEMORY) nothing changed. */
+/* Gives every token of one ubatch a cell in each cache and allocates slabs. On failure (KIPU_E_FULL, KIPU_E_MEMORY) nothing changed,
+ * except that there is no placed ubatch any more. */
 kipu_status kipu_memory_place(kipu_memory *m, const kipu_memory_ubatch *ubatch, kipu_error *err);
-/* Takes the last placed ubatch back (once): its cells are empty again; window cells it had reused stay empty. */
+/* Takes the last placed ubatch back (once, and not after another operation): its cells are empty again; window cells it had reused
+ * stay empty. */
 void kipu_memory_undo(kipu_memory *m);
 
 /* After place: the cell of each token of the placed ubatch in the cache that holds layer il. (n) */

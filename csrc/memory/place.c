@@ -47,7 +47,6 @@ static kipu_status reserve_placed(kipu_kv_cache *cache, int32_t n, kipu_error *e
     kipu_free(cache->placed);
     cache->placed = placed;
     cache->placed_capacity = n;
-    cache->n_placed = 0;
     return KIPU_OK;
 }
 
@@ -92,7 +91,6 @@ static void take(kipu_kv_cache *cache, int32_t cell, int32_t pos, uint64_t seqs,
 }
 
 kipu_status kipu_kv_cache_place_empty(kipu_kv_cache *cache, const kipu_memory_ubatch *ubatch, kipu_error *err) {
-    cache->n_placed = 0;
     if (cache->window) kipu_kv_cache_note_tops(cache);
     for (int32_t i = 0; i < ubatch->n && cache->cells.used < cache->cells.size; i++) {
         int32_t cell = choose_empty(cache, ubatch->pos[i], ubatch->seqs[i]);

@@ -3,7 +3,6 @@
 
 void kipu_kv_cache_note_tops(kipu_kv_cache *cache) {
     for (int s = 0; s < KIPU_MAX_SEQ; s++) cache->top[s] = kipu_seq_spans_max(&cache->seq[s]);
-    cache->writes_before = cache->cells.writes;
 }
 
 int64_t kipu_behind(const int32_t *top, int32_t pos, uint64_t seqs) {
@@ -34,9 +33,9 @@ int64_t kipu_kv_cache_count_reusable(const kipu_kv_cache *cache, const int32_t *
     return n;
 }
 
-/* A sequence owns those of its cells in which no other sequence is less far: its own distance is the cell's. */
+/* A sequence owns those of its cells in which no other sequence is less far: its own distance is the cell's. (The cells of the ubatch
+ * that is being placed are not behind the positions noted before it, so they are never reusable.) */
 static bool owned(const kipu_kv_cache *cache, int32_t cell, int s) {
-    if (cache->cells.written[cell] > cache->writes_before) return false;   /* of the ubatch that is being placed */
     for (uint64_t rest = cache->cells.seqs[cell]; rest; rest &= rest - 1)
         if (cache->top[__builtin_ctzll(rest)] < cache->top[s]) return false;
     return true;
