@@ -8,6 +8,9 @@
 
 KIPU_INLINE tile_family family_of(int type) { return type == KIPU_Q6_K ? TILE_HALVES : has_min(type) ? TILE_MIN : TILE_PLAIN; }
 
+/* Q6_K keeps three vectors per output in flight, so its tile is 2 x 4. */
+KIPU_INLINE int tile_tokens(int type) { return type == KIPU_Q6_K ? 4 : TILE_TOKENS; }
+
 /* Codes and scales of one block -> group g.. of the chunk. */
 KIPU_INLINE void decode_block(int type, panel_chunk *out, int g, const uint8_t *block) {
     block_scales scales = load_scales(type, block);
@@ -56,6 +59,22 @@ KIPU_INLINE void load_half_seeds(token_chunk *out, int t, const int8_t *q, int n
     }
 }
 
+/* Scale, seed and d * s of groups g..g+15 (those of the mask) of one token. */
+KIPU_INLINE void load_groups(int type, token_chunk *out, int t, int g, __mmask16 mask, const float *d, const int32_t *s) {
+    __m512 scale = _mm512_maskz_loadu_ps(mask, d + g);
+    __m512i sum = _mm512_maskz_loadu_epi32(mask, s + g);
+    _mm512_storeu_ps(&out->d[t][g], scale);
+    if (type != KIPU_Q6_K)
+        _mm512_storeu_si512(&out->seed[0][t][g], zero_seeds(type, sum));
+    if (has_min(type))
+        _mm512_storeu_ps(&out->ds[t][g], _mm512_mul_ps(scale, _mm512_cvtepi32_ps(sum)));
+}
+
+KIPU_INLINE void copy_codes(int8_t *out, const int8_t *q, int n_groups) {
+    for (int g = 0; g < n_groups; g++)
+        _mm256_storeu_si256((__m256i *)(out + g * KIPU_GROUP), _mm256_loadu_si256((const __m256i *)(q + g * KIPU_GROUP)));
+}
+
 /* Groups first.. of tokens t0.. into the tile: copies at fixed distances, so that the tile kernel needs one address for all of them. */
 KIPU_INLINE void load_tokens(int type, token_chunk *out, const kipu_acts *a, int t0, int nt, int first, int n_groups) {
     int64_t groups = a->k / KIPU_GROUP;
@@ -63,16 +82,11 @@ KIPU_INLINE void load_tokens(int type, token_chunk *out, const kipu_acts *a, int
         const int8_t *q = a->q + (int64_t)(t0 + t) * a->k + (int64_t)first * KIPU_GROUP;
         const float *d = a->d + (t0 + t) * groups + first;
         const int32_t *s = a->s + (t0 + t) * groups + first;
-        memcpy(out->q[t], q, (size_t)n_groups * KIPU_GROUP);
+        copy_codes(out->q[t], q, n_groups);
+        for (int g = 0; g < n_groups; g += 16)
+            load_groups(type, out, t, g, n_groups - g < 16 ? (__mmask16)((1u << (n_groups - g)) - 1) : 0xffff, d, s);
         if (type == KIPU_Q6_K)
             load_half_seeds(out, t, q, n_groups);
-        for (int g = 0; g < n_groups; g++) {
-            out->d[t][g] = d[g];
-            if (type != KIPU_Q6_K)
-                out->seed[0][t][g] = -zero_point(type) * s[g];
-            if (has_min(type))
-                out->ds[t][g] = d[g] * (float)s[g];
-        }
     }
 }
 
@@ -80,17 +94,16 @@ KIPU_INLINE void load_tokens(int type, token_chunk *out, const kipu_acts *a, int
 KIPU_INLINE void gemm_panels(int type, float *y, const uint8_t *panels, int n_panels, const kipu_acts *a, int t0, int nt, gemm_scratch *scratch) {
     int groups = a->k / KIPU_GROUP;
     size_t panel_bytes = (size_t)(groups / block_groups(type)) * block_bytes(type);
-    memset(y, 0, sizeof(float) * n_panels * nt * KIPU_PANEL_ROWS);
     for (int first = 0; first < groups; first += CHUNK_GROUPS) {
         int n_groups = groups - first < CHUNK_GROUPS ? groups - first : CHUNK_GROUPS;
         size_t offset = (size_t)(first / block_groups(type)) * block_bytes(type);
         for (int p = 0; p < n_panels; p++)
             decode_chunk(type, &scratch->panels[p], panels + p * panel_bytes + offset, n_groups);
-        for (int t = 0; t < nt; t += TILE_TOKENS) {
-            int tile = nt - t < TILE_TOKENS ? nt - t : TILE_TOKENS;
+        for (int t = 0; t < nt; t += tile_tokens(type)) {
+            int tile = nt - t < tile_tokens(type) ? nt - t : tile_tokens(type);
             load_tokens(type, &scratch->tokens, a, t0 + t, tile, first, n_groups);
             kipu_tile_kernel__avx512(family_of(type), tile)(y + (size_t)t * KIPU_PANEL_ROWS, (size_t)nt * KIPU_PANEL_ROWS, scratch->panels, n_panels,
-                                                            &scratch->tokens, n_groups);
+                                                            &scratch->tokens, n_groups, first == 0);
         }
     }
 }

@@ -26,12 +26,12 @@ KIPU_INLINE void half_sums(int32_t sums[64], const int8_t *q) {
     }
 }
 
-/* Start value that takes the zero point away: -zero * s. */
-KIPU_INLINE __m512i zero_seed(int type, int32_t s) {
+/* Start values that take the zero point away: -zero * s. */
+KIPU_INLINE __m512i zero_seeds(int type, __m512i s) {
     if (zero_point(type) == 0)
         return _mm512_setzero_si512();
-    __m512i v = _mm512_set1_epi32(s);
-    return _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32(v, (unsigned)__builtin_ctz((unsigned)zero_point(type) | 256u)));
+    unsigned shift = (unsigned)__builtin_ctz((unsigned)zero_point(type));
+    return _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32(s, shift));
 }
 
 /* Sums of one step: sum[g][0] over k4 0..3, sum[g][1] over k4 4..7 of its group g. */
@@ -77,8 +77,8 @@ KIPU_INLINE __m512 gemv_block(int type, __m512 acc, const uint8_t *block, const 
         __m512i sum[4][2];
 #pragma GCC unroll 4
         for (int g = 0; g < step_groups(type); g++) {
-            sum[g][0] = zero_seed(type, type == KIPU_Q6_K ? halves[8 * (first + g)] : s[first + g]);
-            sum[g][1] = type == KIPU_Q6_K ? zero_seed(type, halves[8 * (first + g) + 4]) : _mm512_setzero_si512();
+            sum[g][0] = zero_seeds(type, _mm512_set1_epi32(type == KIPU_Q6_K ? halves[8 * (first + g)] : s[first + g]));
+            sum[g][1] = type == KIPU_Q6_K ? zero_seeds(type, _mm512_set1_epi32(halves[8 * (first + g) + 4])) : _mm512_setzero_si512();
         }
         step_sums(type, sum, block, step, q + KIPU_GROUP * first);
 #pragma GCC unroll 4

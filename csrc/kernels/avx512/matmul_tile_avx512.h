@@ -43,9 +43,10 @@ _Static_assert(sizeof(gemm_scratch) <= KIPU_GEMM_SCRATCH, "the chunk must fit th
 /* What a group adds to its output, see kernels.h. */
 typedef enum tile_family { TILE_PLAIN, TILE_MIN, TILE_HALVES } tile_family;
 
-/* y[p][t][0..15] += panel p . token t over n_groups groups, for n_panels panels and nt tokens (1..8).
+/* y[p][t][0..15] += panel p . token t over n_groups groups, for n_panels panels and nt tokens (1..8); first: = instead of +=.
  * panel_stride: floats from y[p] to y[p + 1]. */
-typedef void (*tile_kernel)(float *y, size_t panel_stride, const panel_chunk *panels, int n_panels, const token_chunk *tokens, int n_groups);
+typedef void (*tile_kernel)(float *y, size_t panel_stride, const panel_chunk *panels, int n_panels, const token_chunk *tokens, int n_groups,
+                            bool first);
 
 /* The kernel of a family for nt tokens. */
 tile_kernel kipu_tile_kernel__avx512(tile_family family, int nt);
