@@ -1,6 +1,7 @@
 /* A copy of the ref table with the entries this tier improves. */
 #include "kernels/avx512/table_avx512.h"
 #include <pthread.h>
+#include "kernels/avx512/attention_avx512.h"
 #include "kernels/avx512/matmul_avx512.h"
 #include "kernels/avx512/rows_avx512.h"
 #include "kernels/ref/table_ref.h"
@@ -31,7 +32,7 @@ static void improve_matmul(int type) {
     table.matmul[type] = &matmul[type];
 }
 
-static void improve_rows(void) {
+static void improve_others(void) {
     table.quantize = kipu_quantize__avx512;
     table.rms_norm = kipu_rms_norm__avx512;
     table.rope_norm = kipu_rope_norm__avx512;
@@ -44,6 +45,8 @@ static void improve_rows(void) {
     table.to_half = kipu_to_half__avx512;
     table.from_half = kipu_from_half__avx512;
     table.argmax = kipu_argmax__avx512;
+    table.attention = kipu_attention__avx512;
+    table.attention_merge = kipu_attention_merge__avx512;
 }
 
 static void build(void) {
@@ -52,7 +55,7 @@ static void build(void) {
     for (int type = 0; type < KIPU_TYPE_COUNT; type++)
         if (improved[type])
             improve_matmul(type);
-    improve_rows();
+    improve_others();
 }
 
 const kipu_kernels *kipu_kernels_avx512(void) {

@@ -1,0 +1,30 @@
+/* The one inner loop of attention: y[r][c] += sum over steps i of a[r][i] * b[i][c], rows r of scalars times columns c of 16 lanes.
+ *
+ *     q . K     steps = elements of d_k      a = query rows       b = 16 cells each, K is [d_k][16]
+ *     p . V     steps = lanes, ascending     a = weights of rows  b = 16 elements of V each
+ */
+#ifndef KIPU_KERNELS_AVX512_ATTENTION_TILE_AVX512_H
+#define KIPU_KERNELS_AVX512_ATTENTION_TILE_AVX512_H
+
+#include <immintrin.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* 6 rows x 4 columns are 24 accumulators: with 4 columns of b and a broadcast they fill 29 of 32 registers. */
+enum { KIPU_TILE_ROWS = 6, KIPU_TILE_COLUMNS = 4 };
+
+typedef struct kipu_attn_tile {
+    const float *a[KIPU_TILE_ROWS];
+    float *y[KIPU_TILE_ROWS];
+    int y_column[KIPU_TILE_COLUMNS];         /* floats from y[r] to column c */
+    const char *b[KIPU_TILE_COLUMNS];        /* step 0 of column c */
+    size_t b_step;                           /* bytes */
+    int b_type;                              /* KIPU_F16 or KIPU_F32 */
+    int rows, columns, steps;
+    bool add;                                /* to what y holds; else from +0 */
+    __mmask16 lanes;                         /* that exist; not full only with columns = 1 */
+} kipu_attn_tile;
+
+void kipu_attn_tile_run(const kipu_attn_tile *t);
+
+#endif
