@@ -124,20 +124,27 @@ static inline float largest(const __m512 s[GROUPS], uint64_t visible) {
     return c == 0 ? first_zero(s, visible) : c;
 }
 
-/* Row i of the block: scores in p become weights; its new maximum and the weights' sum. */
-static inline void weights(block *b, int i, float m, const kipu_attn_head *head) {
+static inline __mmask16 group_lanes(uint64_t visible, int g) { return (__mmask16)(visible >> (LANES * g)); }
+
+/* Row i: products in p become scores, 0 in invisible lanes; the new maximum. */
+static inline void finish_scores(block *b, int i, float m, const kipu_attn_head *head) {
     float *p = b->p + i * KIPU_CHUNK;
     __m512 s[GROUPS];
     for (int g = 0; g < GROUPS; g++) {
-        __mmask16 in = (__mmask16)(b->visible[i] >> (LANES * g));
-        s[g] = finished_score(_mm512_maskz_loadu_ps(in, p + LANES * g), head);
+        s[g] = finished_score(_mm512_maskz_loadu_ps(group_lanes(b->visible[i], g), p + LANES * g), head);
+        _mm512_store_ps(p + LANES * g, s[g]);
     }
     float c = largest(s, b->visible[i]);
     b->m[i] = c > m ? c : m;
+}
+
+/* Row i: scores in p become weights, and their sum. */
+static inline void finish_weights(block *b, int i) {
+    float *p = b->p + i * KIPU_CHUNK;
+    __m512 s[GROUPS], m = _mm512_set1_ps(b->m[i]);
     for (int g = 0; g < GROUPS; g++) {
-        __mmask16 in = (__mmask16)(b->visible[i] >> (LANES * g));
-        s[g] = kipu_exp_below_avx512(in, _mm512_sub_ps(s[g], _mm512_set1_ps(b->m[i])));
-        _mm512_storeu_ps(p + LANES * g, s[g]);
+        s[g] = kipu_exp_below_avx512(group_lanes(b->visible[i], g), _mm512_sub_ps(_mm512_load_ps(p + LANES * g), m));
+        _mm512_store_ps(p + LANES * g, s[g]);
     }
     b->sum[i] = kipu_tree16_avx512(_mm512_add_ps(_mm512_add_ps(s[0], s[1]), _mm512_add_ps(s[2], s[3])));
 }
@@ -200,6 +207,7 @@ static void first_run(uint64_t lanes, int *j0, int *j1) {
 
 /* Any set of lanes for one row of the tile. */
 static void add_row(const kipu_attn_tile *t, int r, const block *b, int i, uint64_t lanes, const source *v, int32_t column) {
+    if (!lanes) return;
     kipu_attn_tile one = *t;
     one.rows = 1;
     one.y[0] = t->y[r];
@@ -252,7 +260,8 @@ static void attend(block *b, float *m, float *l, float *o, const float *q, const
     for (int i = 0, rows; i < b->n; i += rows) {
         rows = tile_rows(b->n - i);
         scores(b, q, i, rows, head, k);
-        for (int r = 0; r < rows; r++) weights(b, i + r, m[b->row[i + r]], head);
+        for (int r = i; r < i + rows; r++) finish_scores(b, r, m[b->row[r]], head);
+        for (int r = i; r < i + rows; r++) finish_weights(b, r);
     }
     update(b, m, l);
     scale_rows(b, o, head->d_v);
