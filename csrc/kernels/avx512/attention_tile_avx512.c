@@ -16,20 +16,29 @@ static inline __attribute__((always_inline)) void body(const kipu_attn_tile *t, 
     const float *a[KIPU_TILE_ROWS];
     const char *b[KIPU_TILE_COLUMNS];
     __m512 y[KIPU_TILE_ROWS][KIPU_TILE_COLUMNS];
+    #pragma GCC unroll 4
     for (int c = 0; c < columns; c++) b[c] = t->b[c];
+    #pragma GCC unroll 6
     for (int r = 0; r < rows; r++) {
         a[r] = t->a[r];
+        #pragma GCC unroll 4
         for (int c = 0; c < columns; c++) y[r][c] = _mm512_maskz_loadu_ps(t->add ? lanes : 0, t->y[r] + t->y_column[c]);
     }
-    for (int i = 0; i < steps; i++) {
+    int i = 0;
+    do {
         __m512 column[KIPU_TILE_COLUMNS];
+        #pragma GCC unroll 4
         for (int c = 0; c < columns; c++, b[c - 1] += b_step) column[c] = load_b(b[c], type, masked, lanes);
+        #pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
             __m512 scalar = _mm512_set1_ps(a[r][i]);
+            #pragma GCC unroll 4
             for (int c = 0; c < columns; c++) y[r][c] = _mm512_fmadd_ps(scalar, column[c], y[r][c]);
         }
-    }
+    } while (++i < steps);
+    #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
+        #pragma GCC unroll 4
         for (int c = 0; c < columns; c++) _mm512_mask_storeu_ps(t->y[r] + t->y_column[c], lanes, y[r][c]);
 }
 
