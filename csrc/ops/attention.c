@@ -157,9 +157,10 @@ static void write_out(kipu_op_worker *ow, const kipu_attn_plan *p, const kipu_at
 static void run_blocks(kipu_op_worker *ow, const kipu_attn_plan *p, attn_scratch *s, kipu_jobs *jobs) {
     int32_t n_kv = p->a->n_head_kv, count = p->n_blocks * n_kv;
     for (int job; (job = kipu_next_job(ow, jobs, count)) >= 0;) {
-        kipu_attn_block b = kipu_attn_plan_block(p, p->n_blocks - 1 - job / n_kv);   /* late blocks see most: they go first */
-        attend(ow, p, &b, job % n_kv, s);
-        write_out(ow, p, &b, job % n_kv, &s->whole);
+        int32_t kv_head = job / p->n_blocks;                                          /* one after the other: its K and V stay in cache */
+        kipu_attn_block b = kipu_attn_plan_block(p, p->n_blocks - 1 - job % p->n_blocks);   /* late blocks see most: they go first */
+        attend(ow, p, &b, kv_head, s);
+        write_out(ow, p, &b, kv_head, &s->whole);
     }
 }
 

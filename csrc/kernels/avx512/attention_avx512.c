@@ -38,32 +38,41 @@ static int groups_of(uint64_t lanes) {
 
 /* ---------------------------------------------------------------------------------------------- widening */
 
-/* K: [d_k][16] halves of each group -> [d_k][64] floats. */
+static inline __m512 widen(const uint16_t *from) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)from)); }
+
+/* K: [d_k][16] halves of each group -> [d_k][64] floats. An absent group is never used: it gets another's values. */
 static source widen_k(float *to, const kipu_attn_head *head, const kipu_attn_chunk *chunk) {
     source s = {.step = KIPU_CHUNK * sizeof(float), .type = KIPU_F32};
+    const uint16_t *from[GROUPS], *any = NULL;
+    for (int g = 0; g < GROUPS; g++)
+        if (chunk->k[g]) any = chunk->k[g];
     for (int g = 0; g < GROUPS; g++) {
-        const uint16_t *from = chunk->k[g];
-        if (!from) continue;
         s.group[g] = (const char *)(to + LANES * g);
-        for (int32_t i = 0; i < head->d_k; i++)
-            _mm512_store_ps(to + KIPU_CHUNK * i + LANES * g, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(from + LANES * i))));
+        from[g] = chunk->k[g] ? chunk->k[g] : any;
     }
+    for (int32_t i = 0; any && i < head->d_k; i++)
+        for (int g = 0; g < GROUPS; g++) _mm512_store_ps(to + KIPU_CHUNK * i + LANES * g, widen(from[g] + LANES * i));
     return s;
 }
 
-static void widen_row(float *to, const uint16_t *from, int32_t d) {
-    for (int32_t i = 0; i < d; i += LANES)
-        _mm512_store_ps(to + i, _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(kipu_lanes_avx512(d - i), from + i)));
+static inline void widen_row(float *to, const uint16_t *from, int32_t d) {
+    int32_t i = 0;
+    for (; i + 2 * LANES <= d; i += 2 * LANES) {
+        _mm512_store_ps(to + i, widen(from + i));
+        _mm512_store_ps(to + i + LANES, widen(from + i + LANES));
+    }
+    for (; i < d; i += LANES) _mm512_store_ps(to + i, _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(kipu_lanes_avx512(d - i), from + i)));
 }
 
 /* V: rows of halves -> [64][d_v, padded] floats. */
 static source widen_v(float *to, const kipu_attn_head *head, const kipu_attn_chunk *chunk) {
     size_t row = padded(head->d_v);
     source s = {.step = row * sizeof(float), .type = KIPU_F32, .run = KIPU_CHUNK};
-    for (int j = 0; j < KIPU_CHUNK; j++) {
-        const char *from = chunk->v[j / LANES];
-        if (j % LANES == 0) s.group[j / LANES] = (const char *)(to + row * j);
-        if (chunk->present >> j & 1) widen_row(to + row * j, (const uint16_t *)(from + chunk->v_stride * (j % LANES)), head->d_v);
+    for (int g = 0; g < GROUPS; g++) s.group[g] = (const char *)(to + row * LANES * g);
+    for (uint64_t left = chunk->present; left; left &= left - 1) {
+        int j = __builtin_ctzll(left);
+        const char *from = (const char *)chunk->v[j / LANES] + chunk->v_stride * (j % LANES);
+        widen_row(to + row * j, (const uint16_t *)from, head->d_v);
     }
     return s;
 }
