@@ -37,7 +37,7 @@ typedef struct kipu_vocab_source {
 typedef void (*kipu_vocab_warn)(void *arg, int level, const char *message);
 
 /* Reads tokenizer.ggml.* (and general.architecture, general.name, {arch}.vocab_size). Errors name the key, what it holds and what was expected.
- * WPM, UGM and RWKV: KIPU_E_UNSUPPORTED with a sentence, unless `table_only` (then everything but tokenize works). */
+ * WPM, UGM and RWKV load as tables: everything but kipu_tokenize works. */
 kipu_status kipu_vocab_new(kipu_vocab **out, const kipu_vocab_source *source, kipu_vocab_warn warn, void *warn_arg, kipu_error *err);
 void kipu_vocab_free(kipu_vocab *v);
 
@@ -62,7 +62,8 @@ bool kipu_vocab_add_sep(const kipu_vocab *v);
 bool kipu_vocab_add_space_prefix(const kipu_vocab *v);
 
 /* Token ids of `text` (any bytes). *n_out = number of tokens; written only if it is <= capacity (tokens may be NULL with capacity 0).
- * KIPU_E_STATE for type none; KIPU_E_UNSUPPORTED for a type without tokenizer; KIPU_E_MEMORY. `warn` as above (doubled bos / eos). */
+ * KIPU_E_STATE for type none; KIPU_E_UNSUPPORTED for a type without tokenizer; KIPU_E_FORMAT if the vocabulary lacks a byte of the text
+ * (SPM); KIPU_E_ARG beyond 2^29 bytes; KIPU_E_MEMORY. A doubled bos or eos is left to the caller to see. */
 kipu_status kipu_tokenize(const kipu_vocab *v, const char *text, size_t size, int32_t *tokens, int64_t capacity, int64_t *n_out,
                           bool add_special, bool parse_special, kipu_error *err);
 /* Bytes of one piece: llama_token_to_piece. Returns length (written only if it fits `size`), *needed likewise. KIPU_E_ARG: token out of range. */
