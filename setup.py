@@ -1,6 +1,8 @@
 """Builds kipu._core: one Cython file and all C below csrc/, each kernel tier with flags of its own.
 
-KIPU_BUILD=debug|asan|tsan in the environment chooses another build; the default is optimised.
+New files need no line here: every .c file of the rooms is found. A file is compiled again when it, a header it includes or its
+flags changed. In the environment: KIPU_BUILD=debug|asan|tsan chooses another build (the default is optimised), KIPU_JOBS=n the
+number of compilers side by side (default: the CPUs of this process).
 """
 import hashlib
 import os
@@ -16,21 +18,24 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOMS = ("base", "quants", "kernels", "ops", "memory", "text", "sample", "engine")
-BASE_FLAGS = ["-std=c11", "-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wextra", "-pthread", "-Icsrc"]
+# No -march=native, no fast-math, no OpenMP: a wheel runs on every machine, and a float operation is the one that was written.
+C_FLAGS = ["-std=c11", "-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wextra", "-pthread", "-fPIC", "-Icsrc"]
+CYTHON_FLAGS = ["-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wno-unused-function", "-pthread", "-fPIC", "-Icsrc", "-Isrc/kipu/include"]
 BUILDS = {
     "": ["-O3"],
-    "debug": ["-O1", "-g"],
-    "asan": ["-O1", "-g", "-fsanitize=address,undefined", "-fno-omit-frame-pointer"],
-    "tsan": ["-O1", "-g", "-fsanitize=thread", "-fno-omit-frame-pointer"],
+    "debug": ["-O1", "-g", "-UNDEBUG"],
+    "asan": ["-O1", "-g", "-UNDEBUG", "-fsanitize=address,undefined", "-fno-omit-frame-pointer"],
+    "tsan": ["-O1", "-g", "-UNDEBUG", "-fsanitize=thread", "-fno-omit-frame-pointer"],
 }
 X86, ARM = ("x86_64", "AMD64"), ("aarch64", "arm64")
-# tier: (machines, flags). `ref` is built with the base flags like everything else.
+AVX2 = ["-mavx2", "-mfma", "-mf16c"]
+# tier: (machines, flags). Everything else, `ref` included, gets the machine's baseline.
 TIERS = {
-    "avx2": (X86, ["-mavx2", "-mfma", "-mf16c"]),
-    "avx512": (X86, ["-mavx2", "-mfma", "-mf16c", "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vbmi", "-mavx512vnni",
-                     "-mprefer-vector-width=512"]),
+    "avx2": (X86, AVX2),
+    "avx512": (X86, AVX2 + ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vbmi", "-mavx512vnni", "-mprefer-vector-width=512"]),
     "neon": (ARM, ["-march=armv8.2-a+dotprod+fp16"]),
 }
+DISPATCHER = "csrc/kernels/kernels.c"   # the only file that knows which tiers were built
 
 
 def build_kind():
@@ -40,27 +45,41 @@ def build_kind():
     return kind
 
 
-def linker_flags():
-    return ["-pthread"] + [f for f in BUILDS[build_kind()] if f.startswith("-fsanitize")]
+def jobs():
+    return int(os.environ.get("KIPU_JOBS") or len(os.sched_getaffinity(0)))
+
+
+def folder_of(path):
+    return os.path.basename(os.path.dirname(path))
+
+
+def c_files(tiers):
+    """Everything below csrc/, without the tiers that are left out."""
+    left_out = set(TIERS) - set(tiers)
+    paths = [p for room in ROOMS for p in sorted(glob(f"csrc/{room}/**/*.c", recursive=True))]
+    return [p for p in paths if folder_of(p) not in left_out]
+
+
+def flags_of(path, tiers):
+    flags = BUILDS[build_kind()] + C_FLAGS
+    if folder_of(path) in tiers:
+        return flags + TIERS[folder_of(path)][1]
+    return flags + [f"-DKIPU_HAVE_{tier.upper()}" for tier in tiers] if path == DISPATCHER else flags
 
 
 class BuildExt(build_ext):
-    """Compiles csrc/ itself, file by file, and hands the objects to the extension."""
+    """Compiles the C and the Cython file itself, file by file, and links once."""
 
     def build_extension(self, ext):
         tiers = self.find_tiers()
-        defines = [f"-DKIPU_HAVE_{tier.upper()}" for tier in tiers]
-        jobs = [(path, BUILDS[build_kind()] + BASE_FLAGS + defines + self.tier_flags(path, tiers)) for path in c_files(tiers)]
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            ext.extra_objects = list(pool.map(lambda job: self.compile_one(*job), jobs))
-        super().build_extension(ext)
-
-    def tier_flags(self, path, tiers):
-        folder = os.path.basename(os.path.dirname(path))
-        return TIERS[folder][1] if folder in tiers else []
+        files = [(path, flags_of(path, tiers)) for path in c_files(tiers)]
+        files += [(path, BUILDS[build_kind()] + CYTHON_FLAGS + [f"-I{d}" for d in self.include_dirs]) for path in ext.sources]
+        with ThreadPoolExecutor(jobs()) as pool:
+            objects = list(pool.map(lambda job: self.compile_one(*job), files))
+        self.link(ext, objects)
 
     def find_tiers(self):
-        """Tiers with files that this machine's compiler can build."""
+        """Tiers that have files and that the compiler can build for this machine."""
         found = []
         for tier, (machines, flags) in TIERS.items():
             if platform.machine() not in machines or not glob(f"csrc/kernels/{tier}/*.c"):
@@ -79,50 +98,46 @@ class BuildExt(build_ext):
             return subprocess.run(call, capture_output=True).returncode == 0
 
     def compile_one(self, path, flags):
-        """Object of one C file; compiled again only if it, a header or the flags changed."""
+        """Object of one C file. Its path carries a hash of the call, so that other flags never meet an old object."""
         key = hashlib.sha256(repr((self.compiler.compiler_so, flags)).encode()).hexdigest()[:12]
         target = os.path.join(self.build_temp, key, path[:-2] + ".o")
-        if not self.force and is_fresh(target, path):
-            return target
-        os.makedirs(os.path.dirname(target), exist_ok=True)
-        call = [*self.compiler.compiler_so, *flags, "-fPIC", "-MMD", "-c", path, "-o", target]
-        if self.verbose:
-            print(" ".join(call))
-        done = subprocess.run(call)
-        if done.returncode:
-            raise SystemExit(f"kipu: cannot compile {path}")
+        if self.force or not is_fresh(target, path):
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            self.call([*self.compiler.compiler_so, *flags, "-MMD", "-c", path, "-o", target], f"cc {path}")
         return target
 
+    def link(self, ext, objects):
+        target = self.get_ext_fullpath(ext.name)
+        sanitizers = [f for f in BUILDS[build_kind()] if f.startswith("-fsanitize")]
+        os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
+        # A fresh file each time: writing into a library that a running Python has mapped would crash it.
+        self.call([*self.compiler.linker_so, *objects, "-pthread", *sanitizers, "-o", target + ".new"], f"link {target}")
+        os.replace(target + ".new", target)
 
-def c_files(tiers):
-    """Everything below csrc/, without the tiers that are left out."""
-    left_out = set(TIERS) - set(tiers)
-    paths = [p for room in ROOMS for p in sorted(glob(f"csrc/{room}/**/*.c", recursive=True))]
-    return [p for p in paths if os.path.basename(os.path.dirname(p)) not in left_out]
+    def call(self, call, short):
+        print(" ".join(call) if self.distribution.verbose > 1 else short, flush=True)
+        if subprocess.run(call).returncode:
+            raise SystemExit(f"kipu: failed: {' '.join(call)}")
 
 
 def is_fresh(target, source):
-    """Is the object younger than everything its dependency file names?"""
+    """Is the object younger than its source and everything its dependency file names?"""
     deps = target[:-2] + ".d"
     if not (os.path.exists(target) and os.path.exists(deps)):
         return False
-    names = open(deps).read().replace("\\\n", " ").split(":", 1)[-1].split()
+    with open(deps) as file:
+        names = file.read().replace("\\\n", " ").split(":", 1)[-1].split()
     built = os.path.getmtime(target)
-    return all(os.path.exists(n) and os.path.getmtime(n) <= built for n in [source, *names])
+    return all(os.path.exists(name) and os.path.getmtime(name) <= built for name in [source, *names])
 
 
-def directives():
-    checks = build_kind() != ""
-    return {"language_level": "3", "embedsignature": True, "boundscheck": checks, "initializedcheck": checks, "freethreading_compatible": True}
+def core_extension():
+    """The Cython file, translated into a folder of its build kind: its checks are part of the translation."""
+    kind = build_kind()
+    checks = kind != ""
+    core = Extension("kipu._core", ["src/kipu/_core.pyx"], depends=sorted(glob("src/kipu/core/*.pxi")))
+    directives = {"language_level": "3", "embedsignature": True, "freethreading_compatible": True, "boundscheck": checks, "initializedcheck": checks}
+    return cythonize([core], compiler_directives=directives, build_dir=f"build/cython{'-' + kind if kind else ''}")
 
 
-core = Extension(
-    "kipu._core",
-    ["src/kipu/_core.pyx"],
-    depends=sorted(glob("src/kipu/core/*.pxi")) + sorted(glob("csrc/**/*.h", recursive=True)) + sorted(glob("src/kipu/include/**/*.h", recursive=True)),
-    include_dirs=["csrc", "src/kipu/include"],
-    extra_compile_args=BUILDS[build_kind()] + ["-pthread", "-Wno-unused-function"],
-    extra_link_args=linker_flags(),
-)
-
-setup(ext_modules=cythonize([core], compiler_directives=directives()), cmdclass={"build_ext": BuildExt})
+setup(ext_modules=core_extension(), cmdclass={"build_ext": BuildExt})

@@ -1,4 +1,4 @@
 """kipu: a context engine for GGUF language models."""
-from ._core import Aborted, CacheFull, cpu_features, cpu_physical, cpu_tier, cpu_tiers, cpu_usable
+from ._core import Aborted, CacheFull, system_info
 
 __version__ = "0.1.0"

@@ -43,3 +43,16 @@ def cpu_usable():
 def cpu_physical():
     """Physical cores among the usable CPUs: the default number of threads."""
     return kipu_cpu_physical()
+
+
+def system_info():
+    """What kipu found on this machine, as a dict of plain values.
+
+    tier : name of the kernel tier in use; the best of `tiers` unless KIPU_CPU names one.
+    tiers : names of the tiers that this build has and this machine can run.
+    features : names of the instruction sets that processor and operating system offer.
+    cpus : CPUs that affinity and cgroup quota leave to this process.
+    cores : physical cores among them; the default number of threads.
+    """
+    features = [entry.split(" = ")[0] for entry in cpu_features().split(" | ") if entry]
+    return {"tier": cpu_tier(), "tiers": cpu_tiers(), "features": features, "cpus": cpu_usable(), "cores": cpu_physical()}
