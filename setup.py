@@ -2,7 +2,7 @@
 
 New files need no line here: every .c file of the rooms is found. A file is compiled again when it, a header it includes or its
 flags changed. In the environment: KIPU_BUILD=debug|asan|tsan chooses another build (the default is optimised), KIPU_JOBS=n the
-number of compilers side by side (default: the CPUs of this process).
+number of compilers side by side (default: the CPUs of this process). Tests that build C programs take flags and helpers from here.
 """
 import hashlib
 import os
@@ -19,7 +19,7 @@ from setuptools.command.build_ext import build_ext
 
 ROOMS = ("base", "quants", "kernels", "ops", "memory", "text", "sample", "engine")
 # No -march=native, no fast-math, no OpenMP: a wheel runs on every machine, and a float operation is the one that was written.
-C_FLAGS = ["-std=c11", "-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wextra", "-pthread", "-fPIC", "-Icsrc"]
+BASE_FLAGS = ["-std=c11", "-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wextra", "-pthread", "-fPIC", "-Icsrc"]
 CYTHON_FLAGS = ["-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wno-unused-function", "-pthread", "-fPIC", "-Icsrc", "-Isrc/kipu/include"]
 BUILDS = {
     "": ["-O3"],
@@ -45,6 +45,10 @@ def build_kind():
     return kind
 
 
+def linker_flags():
+    return ["-pthread"] + [f for f in BUILDS[build_kind()] if f.startswith("-fsanitize")]
+
+
 def jobs():
     return int(os.environ.get("KIPU_JOBS") or len(os.sched_getaffinity(0)))
 
@@ -61,7 +65,7 @@ def c_files(tiers):
 
 
 def flags_of(path, tiers):
-    flags = BUILDS[build_kind()] + C_FLAGS
+    flags = BUILDS[build_kind()] + BASE_FLAGS
     if folder_of(path) in tiers:
         return flags + TIERS[folder_of(path)][1]
     return flags + [f"-DKIPU_HAVE_{tier.upper()}" for tier in tiers] if path == DISPATCHER else flags
@@ -108,10 +112,9 @@ class BuildExt(build_ext):
 
     def link(self, ext, objects):
         target = self.get_ext_fullpath(ext.name)
-        sanitizers = [f for f in BUILDS[build_kind()] if f.startswith("-fsanitize")]
         os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
         # A fresh file each time: writing into a library that a running Python has mapped would crash it.
-        self.call([*self.compiler.linker_so, *objects, "-pthread", *sanitizers, "-o", target + ".new"], f"link {target}")
+        self.call([*self.compiler.linker_so, *objects, *linker_flags(), "-o", target + ".new"], f"link {target}")
         os.replace(target + ".new", target)
 
     def call(self, call, short):
