@@ -48,14 +48,13 @@ def build(program, compiler=None, tiers=None, table=None):
     s = setup_py()
     compiler = compiler or shlex.split(sysconfig.get_config_var("CC"))
     tiers = [] if table else native_tiers(s, compiler) if tiers is None else tiers
-    flags = s["BUILDS"][s["build_kind"]()] + s["BASE_FLAGS"] + [f"-DKIPU_HAVE_{t.upper()}" for t in tiers]
     sources = [p for p in s["c_files"](tiers) if p.startswith(ROOMS)] + sorted(str(p) for p in Path("tests/kernels").glob("check*.c"))
     if table:
         sources = [p for p in sources if p != "csrc/kernels/kernels.c"] + [table]
-    of_tier = lambda path: s["TIERS"][Path(path).parent.name][1] if Path(path).parent.name in tiers else []
     with ThreadPoolExecutor(2) as pool:
-        objects = list(pool.map(lambda p: compile_one(s, compiler, flags + of_tier(p), p), sources))
-    subprocess.run([*compiler, *s["linker_flags"](), *objects, "-lm", "-o", str(program)], check=True)
+        objects = list(pool.map(lambda p: compile_one(s, compiler, s["flags_of"](p, tiers), p), sources))
+    sanitizers = [f for f in s["BUILDS"][s["build_kind"]()] if f.startswith("-fsanitize")]
+    subprocess.run([*compiler, *sanitizers, *objects, "-pthread", "-lm", "-o", str(program)], check=True)
 
 
 if __name__ == "__main__":
