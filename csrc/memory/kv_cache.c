@@ -36,9 +36,9 @@ void kipu_kv_cache_rm(kipu_kv_cache *cache, int32_t seq, int64_t p0, int64_t p1)
 
 kipu_status kipu_kv_cache_cp_reserve(kipu_kv_cache *cache, int32_t src, int32_t dst, int64_t p0, int64_t p1, kipu_error *err) {
     const kipu_seq_spans *from = &cache->seq[src];
-    int64_t spans = 0;
-    for (int32_t i = kipu_seq_spans_from(from, p0); i < from->count && from->span[i].pos - from->span[i].pos % 64 < p1; i++)
-        spans += __builtin_popcount(kipu_span_lanes(&from->span[i], p0, p1));
+    int64_t spans = 0;   /* a span to copy makes the target's rounds of its group one more at most */
+    for (int32_t i = kipu_seq_spans_from(from, p0); i < from->count && kipu_span_chunk(&from->span[i]) < p1; i++)
+        spans += kipu_span_lanes(&from->span[i], p0, p1) != 0;
     bool room = kipu_seq_spans_reserve(&cache->seq[dst], spans);
     KIPU_REQUIRE(room, err, KIPU_E_MEMORY, "no memory to copy the positions of sequence %d to sequence %d", src, dst);
     return KIPU_OK;
@@ -47,7 +47,7 @@ kipu_status kipu_kv_cache_cp_reserve(kipu_kv_cache *cache, int32_t src, int32_t 
 void kipu_kv_cache_cp(kipu_kv_cache *cache, int32_t src, int32_t dst, int64_t p0, int64_t p1) {
     const kipu_seq_spans *from = &cache->seq[src];
     uint64_t id = UINT64_C(1) << dst;
-    for (int32_t i = kipu_seq_spans_from(from, p0); i < from->count && from->span[i].pos - from->span[i].pos % 64 < p1; i++) {
+    for (int32_t i = kipu_seq_spans_from(from, p0); i < from->count && kipu_span_chunk(&from->span[i]) < p1; i++) {
         for (uint32_t rest = kipu_span_lanes(&from->span[i], p0, p1); rest; rest &= rest - 1) {
             int32_t cell = from->span[i].cells[__builtin_ctz(rest)];
             if (cache->cells.seqs[cell] & id) continue;   /* copied before: a position must not count twice */

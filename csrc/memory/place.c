@@ -50,13 +50,24 @@ static kipu_status reserve_placed(kipu_kv_cache *cache, int32_t n, kipu_error *e
     return KIPU_OK;
 }
 
-kipu_status kipu_kv_cache_reserve(kipu_kv_cache *cache, const kipu_memory_ubatch *ubatch, kipu_error *err) {
-    int32_t more[KIPU_MAX_SEQ] = {0};
+/* New spans of each sequence, at most: one for every run of ascending positions in a group of sixteen. */
+static void count_runs(const kipu_memory_ubatch *ubatch, int32_t *runs) {
+    int32_t last[KIPU_MAX_SEQ];
+    memset(runs, 0, KIPU_MAX_SEQ * sizeof *runs);
     for (int32_t i = 0; i < ubatch->n; i++)
-        for (uint64_t rest = ubatch->seqs[i]; rest; rest &= rest - 1) more[__builtin_ctzll(rest)]++;
+        for (uint64_t rest = ubatch->seqs[i]; rest; rest &= rest - 1) {
+            int32_t s = __builtin_ctzll(rest), pos = ubatch->pos[i];
+            runs[s] += runs[s] == 0 || pos <= last[s] || pos / KIPU_BLOCK_CELLS != last[s] / KIPU_BLOCK_CELLS;
+            last[s] = pos;
+        }
+}
+
+kipu_status kipu_kv_cache_reserve(kipu_kv_cache *cache, const kipu_memory_ubatch *ubatch, kipu_error *err) {
+    int32_t runs[KIPU_MAX_SEQ];
+    count_runs(ubatch, runs);
     for (int s = 0; s < KIPU_MAX_SEQ; s++) {
-        bool room = more[s] == 0 || kipu_seq_spans_reserve(&cache->seq[s], more[s]);
-        KIPU_REQUIRE(room, err, KIPU_E_MEMORY, "no memory for %d more positions of sequence %d", more[s], s);
+        bool room = runs[s] == 0 || kipu_seq_spans_reserve(&cache->seq[s], runs[s]);
+        KIPU_REQUIRE(room, err, KIPU_E_MEMORY, "no memory for more positions of sequence %d", s);
     }
     return reserve_placed(cache, ubatch->n, err);
 }

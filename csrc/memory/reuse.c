@@ -14,16 +14,13 @@ int64_t kipu_behind(const int32_t *top, int32_t pos, uint64_t seqs) {
     return least;
 }
 
-/* Spans come in chunks of 64 positions with their rounds, so a list is ascending only from chunk to chunk. */
-static int32_t chunk(int32_t pos) { return pos - pos % 64; }
-
 int64_t kipu_kv_cache_count_reusable(const kipu_kv_cache *cache, const int32_t *top, int64_t enough) {
     const kipu_cells *cells = &cache->cells;
     int64_t far = kipu_reusable_behind(cache), n = 0;
     for (int s = 0; s < KIPU_MAX_SEQ && n < enough; s++) {
         const kipu_seq_spans *list = &cache->seq[s];
         int64_t end = top[s] - far + 1;
-        for (int32_t i = 0; i < list->count && chunk(list->span[i].pos) < end && n < enough; i++)
+        for (int32_t i = 0; i < list->count && kipu_span_chunk(&list->span[i]) < end && n < enough; i++)
             for (uint32_t rest = kipu_span_lanes(&list->span[i], 0, end); rest; rest &= rest - 1) {
                 int32_t cell = list->span[i].cells[__builtin_ctz(rest)];
                 bool mine = __builtin_ctzll(cells->seqs[cell]) == s;   /* shared cells count once */
@@ -51,7 +48,7 @@ static int32_t first_owned_lane(const kipu_kv_cache *cache, const kipu_kv_span *
 static int32_t first_owned(const kipu_kv_cache *cache, int s, int64_t end) {
     const kipu_seq_spans *list = &cache->seq[s];
     int32_t best = -1;
-    for (int32_t i = 0; i < list->count && chunk(list->span[i].pos) < end; i++) {
+    for (int32_t i = 0; i < list->count && kipu_span_chunk(&list->span[i]) < end; i++) {
         const kipu_kv_span *span = &list->span[i];
         int32_t lane = first_owned_lane(cache, span, kipu_span_lanes(span, 0, end), s);
         if (lane < 0) continue;

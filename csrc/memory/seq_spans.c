@@ -3,10 +3,8 @@
 #include <string.h>
 #include "base/memory_alloc.h"
 
-enum { CHUNK = 64 };   /* positions whose rounds follow one another before the next ones come */
-
 static bool before(const kipu_kv_span *a, int32_t pos, int32_t round) {
-    if (a->pos / CHUNK != pos / CHUNK) return a->pos / CHUNK < pos / CHUNK;
+    if (a->pos / KIPU_CHUNK != pos / KIPU_CHUNK) return a->pos / KIPU_CHUNK < pos / KIPU_CHUNK;
     return a->round != round ? a->round < round : a->pos < pos;
 }
 
@@ -32,7 +30,7 @@ static kipu_kv_span *find(const kipu_seq_spans *list, int32_t pos, int32_t round
 const kipu_kv_span *kipu_seq_spans_find(const kipu_seq_spans *list, int32_t pos, int32_t round) { return find(list, pos, round); }
 
 int32_t kipu_seq_spans_from(const kipu_seq_spans *list, int64_t pos) {
-    return pos > INT32_MAX ? list->count : search(list, (int32_t)(pos - pos % CHUNK), 0);
+    return pos > INT32_MAX ? list->count : search(list, (int32_t)(pos - pos % KIPU_CHUNK), 0);
 }
 
 int32_t kipu_seq_spans_min(const kipu_seq_spans *list) {
@@ -42,7 +40,7 @@ int32_t kipu_seq_spans_min(const kipu_seq_spans *list) {
 int32_t kipu_seq_spans_max(const kipu_seq_spans *list) {
     int32_t i = list->count - 1;
     while (i >= 0 && list->span[i].round) i--;   /* every position is in round 0 */
-    return i < 0 ? -1 : list->span[i].pos + 31 - __builtin_clz(list->span[i].lanes);
+    return i < 0 ? -1 : list->span[i].pos + (31 - __builtin_clz(list->span[i].lanes));
 }
 
 bool kipu_seq_spans_reserve(kipu_seq_spans *list, int64_t more) {
@@ -136,7 +134,7 @@ void kipu_seq_spans_remove(kipu_seq_spans *list, const kipu_cells *cells, int32_
 
 void kipu_seq_spans_cut(kipu_seq_spans *list, kipu_cells *cells, uint64_t seq, int64_t p0, int64_t p1) {
     int32_t i = kipu_seq_spans_from(list, p0), kept = i;
-    for (; i < list->count && list->span[i].pos - list->span[i].pos % CHUNK < p1; i++) {
+    for (; i < list->count && kipu_span_chunk(&list->span[i]) < p1; i++) {
         kipu_kv_span *span = &list->span[i];
         uint16_t lanes = kipu_span_lanes(span, p0, p1);
         for (uint32_t rest = lanes; rest; rest &= rest - 1) kipu_cells_drop(cells, span->cells[__builtin_ctz(rest)], seq);

@@ -8,6 +8,7 @@
 #ifndef KIPU_MEMORY_SEQ_SPANS_H
 #define KIPU_MEMORY_SEQ_SPANS_H
 
+#include "kernels/kernels.h"   /* KIPU_CHUNK */
 #include "memory/cells.h"
 
 typedef struct kipu_seq_spans {
@@ -15,7 +16,7 @@ typedef struct kipu_seq_spans {
     int32_t count, capacity;
 } kipu_seq_spans;
 
-/* Makes room for `more` insertions (each needs at most one new span). False if there is no memory; the list is unchanged then. */
+/* Makes room for `more` spans. An insertion needs one at most, and so do all cells of ascending positions of one group of sixteen. False if there is no memory; the list is unchanged then. */
 bool kipu_seq_spans_reserve(kipu_seq_spans *list, int64_t more);
 /* Empties the list and gives its memory back. */
 void kipu_seq_spans_free(kipu_seq_spans *list);
@@ -34,6 +35,9 @@ int32_t kipu_seq_spans_from(const kipu_seq_spans *list, int64_t pos);
 /* -1 if the list is empty. */
 int32_t kipu_seq_spans_min(const kipu_seq_spans *list);
 int32_t kipu_seq_spans_max(const kipu_seq_spans *list);
+
+/* First position of the chunk of 64 a span is in. A list ascends from chunk to chunk; inside, the rounds start over. */
+static inline int32_t kipu_span_chunk(const kipu_kv_span *span) { return span->pos - span->pos % KIPU_CHUNK; }
 
 /* The lanes of a span whose positions are in [p0, p1). */
 static inline uint16_t kipu_span_lanes(const kipu_kv_span *span, int64_t p0, int64_t p1) {
