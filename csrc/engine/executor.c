@@ -186,7 +186,7 @@ static float *row(const walk *k, const kipu_op_worker *ow, int32_t node, int32_t
     const kipu_plan *p = k->e->plan;
     int32_t slot = p->slot[node];
     bool in_chain = step && slot >= 0 && slot < step->n_chain && step->chain[slot] == node;
-    if (in_chain && (own || p->place[node] == KIPU_NOWHERE))
+    if (in_chain && !p->is_result[node] && (own || p->place[node] == KIPU_NOWHERE))
         return (float *)(ow->scratch + k->e->chain_at + slot * round_64((size_t)p->max_chain_width * sizeof(float)));
     size_t at = p->is_result[node] ? (size_t)k->pass->out_row[t] : (size_t)t;
     return k->e->base[node] + at * p->nodes[node].width;
