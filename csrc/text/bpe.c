@@ -1,5 +1,6 @@
 /* Byte-pair encoding: pre-tokenize, then merge the bytes of each piece by rank. */
 #include "text/byte_alphabet.h"
+#include "text/memo.h"
 #include "text/merge.h"
 #include "text/pre_tokenizer.h"
 #include "text/unicode.h"
@@ -67,7 +68,7 @@ kipu_status kipu_bpe_read_merges(kipu_vocab *v, const kipu_text *lines, int64_t 
     size_t longest = 0;
     for (int64_t i = 0; i < n; i++) if (lines[i].size > longest) longest = lines[i].size;
     char *joined = n < INT32_MAX ? kipu_alloc(longest + 1) : NULL;
-    bool ok = joined && merge_table_new(v, n) && intern_bytes(v);
+    bool ok = joined && kipu_strings_reserve(&v->names, v->names.size + 256) && merge_table_new(v, n) && intern_bytes(v);
     for (int64_t i = 0; ok && i < n; i++) ok = read_merge(v, lines[i], (uint32_t)i, joined);
     kipu_free(joined);
     return ok ? KIPU_OK : kipu_fail(err, KIPU_E_MEMORY, "no memory for the %lld merges of tokenizer.ggml.merges", (long long)n);
@@ -80,14 +81,6 @@ void kipu_bpe_free(merge_table *m) {
 
 /* ---- one call */
 
-/* Recently split pieces of this call, by hash; texts repeat themselves. */
-enum { MEMO_BYTES = 22, MEMO_TOKENS = 8 };
-typedef struct memo {
-    uint8_t size, n;            /* size 0: empty */
-    char bytes[MEMO_BYTES];
-    int32_t id[MEMO_TOKENS];
-} memo;
-
 struct bpe_work {
     const kipu_vocab *v;
     uint32_t *code, *ends, *other;   /* [longest fragment] */
@@ -95,8 +88,7 @@ struct bpe_work {
     char *bytes;                     /* UTF-8 of a piece */
     char *letters;                   /* the same in the byte alphabet */
     merger merger;
-    memo *memo;
-    size_t memo_mask;
+    memo memo;
 };
 
 static uint32_t rate_pair(const void *arg, size_t at, const merge_symbol *a, const merge_symbol *b, int32_t *id) {
@@ -110,17 +102,14 @@ static uint32_t rate_pair(const void *arg, size_t at, const merge_symbol *a, con
 bpe_work *kipu_bpe_work_new(const kipu_vocab *v, size_t n) {
     bpe_work *w = kipu_alloc(sizeof *w);
     if (!w) return NULL;
-    size_t memos = 16;
-    while (memos < n / 32 && memos < 8192) memos *= 2;
-    *w = (bpe_work){.v = v, .merger = {.pair = rate_pair, .arg = v->merges}, .memo_mask = memos - 1};
+    *w = (bpe_work){.v = v, .merger = {.pair = rate_pair, .arg = v->merges}};
     w->code = kipu_alloc_array(n, sizeof *w->code);
     w->ends = kipu_alloc_array(n, sizeof *w->ends);
     w->other = kipu_alloc_array(n, sizeof *w->other);
     w->kind = kipu_alloc_array(n, sizeof *w->kind);
     w->bytes = kipu_alloc_array(n, 3);       /* a byte becomes at most the three of U+FFFD */
     w->letters = kipu_alloc_array(n, 6);     /* a letter has at most two bytes */
-    w->memo = kipu_alloc_array(memos, sizeof *w->memo);
-    if (w->code && w->ends && w->other && w->kind && w->bytes && w->letters && w->memo) return w;
+    if (kipu_memo_init(&w->memo, n) && w->code && w->ends && w->other && w->kind && w->bytes && w->letters) return w;
     kipu_bpe_work_free(w);
     return NULL;
 }
@@ -133,7 +122,7 @@ void kipu_bpe_work_free(bpe_work *w) {
     kipu_free(w->kind);
     kipu_free(w->bytes);
     kipu_free(w->letters);
-    kipu_free(w->memo);
+    kipu_free(w->memo.entry);
     kipu_merger_free(&w->merger);
     kipu_free(w);
 }
@@ -176,27 +165,13 @@ static bool merge_piece(bpe_work *w, size_t size, id_list *out) {
     return n > 0;
 }
 
-static memo *memo_of(const bpe_work *w, size_t size) {
-    uint64_t h = size;
-    for (size_t i = 0; i < size; i++) h = (h ^ (uint8_t)w->bytes[i]) * 0x100000001b3u;
-    return &w->memo[(h ^ h >> 32) & w->memo_mask];
-}
-
-/* The piece of w->bytes; short ones by memory. */
+/* The piece of w->bytes; size > 0. */
 static bool tokenize_piece(bpe_work *w, size_t size, id_list *out) {
-    if (size > MEMO_BYTES) return merge_piece(w, size, out);
-    memo *m = memo_of(w, size);
-    if (m->size == size && memcmp(m->bytes, w->bytes, size) == 0) {
-        for (int i = 0; i < m->n; i++) if (!id_list_add(out, m->id[i])) return false;
-        return true;
-    }
+    memo_entry *e = kipu_memo_place(&w->memo, w->bytes, size);
     size_t first = out->size;
+    if (memo_holds(e, w->bytes, size)) return memo_recall(e, out);
     if (!merge_piece(w, size, out)) return false;
-    if (out->size - first > MEMO_TOKENS) return true;
-    m->size = (uint8_t)size;
-    m->n = (uint8_t)(out->size - first);
-    memcpy(m->bytes, w->bytes, size);
-    if (m->n) memcpy(m->id, out->data + first, m->n * sizeof *m->id);
+    kipu_memo_keep(e, w->bytes, size, out->data + first, out->size - first);
     return true;
 }
 

@@ -1,4 +1,5 @@
 /* SentencePiece BPE: blanks become U+2581, then neighbouring symbols are merged by the score of the token they form. */
+#include "text/memo.h"
 #include "text/merge.h"
 #include "text/unicode.h"
 #include "text/vocab_internal.h"
@@ -10,6 +11,7 @@ struct spm_work {
     char *text;          /* with U+2581 for blanks: up to 3 bytes for each byte and for the prefix */
     const char *piece;   /* what is being merged */
     merger merger;
+    memo memo;
 };
 
 /* Scores in descending order as ascending numbers. NaN counts as the lowest score. */
@@ -34,8 +36,8 @@ spm_work *kipu_spm_work_new(const kipu_vocab *v, size_t longest_fragment) {
     if (!w) return NULL;
     *w = (spm_work){.v = v, .text = kipu_alloc_array(longest_fragment + 1, 3)};
     w->merger = (merger){.pair = rate_pair, .arg = w};
-    if (w->text) return w;
-    kipu_free(w);
+    if (w->text && kipu_memo_init(&w->memo, longest_fragment)) return w;
+    kipu_spm_work_free(w);
     return NULL;
 }
 
@@ -43,6 +45,7 @@ void kipu_spm_work_free(spm_work *w) {
     if (!w) return;
     kipu_merger_free(&w->merger);
     kipu_free(w->text);
+    kipu_free(w->memo.entry);
     kipu_free(w);
 }
 
@@ -78,13 +81,22 @@ static bool characters(spm_work *w, size_t size, size_t *n) {
     return true;
 }
 
-static kipu_status merge_piece(spm_work *w, const char *piece, size_t size, id_list *out, kipu_error *err) {
+static kipu_status merge_piece(spm_work *w, size_t size, id_list *out, kipu_error *err) {
     size_t n, at = 0;
-    w->piece = piece;
     if (!characters(w, size, &n)) return KIPU_E_MEMORY;
     size_t left = kipu_merge(&w->merger, n);
     if (n && !left) return KIPU_E_MEMORY;
     for (size_t i = 0; i < left; at += w->merger.symbol[i++].size) KIPU_TRY(add_symbol(w, at, &w->merger.symbol[i], out, err));
+    return KIPU_OK;
+}
+
+static kipu_status tokenize_word(spm_work *w, const char *word, size_t size, id_list *out, kipu_error *err) {
+    memo_entry *e = kipu_memo_place(&w->memo, word, size);
+    size_t first = out->size;
+    if (memo_holds(e, word, size)) return memo_recall(e, out) ? KIPU_OK : KIPU_E_MEMORY;
+    w->piece = word;
+    KIPU_TRY(merge_piece(w, size, out, err));
+    kipu_memo_keep(e, word, size, out->data + first, out->size - first);
     return KIPU_OK;
 }
 
@@ -100,13 +112,15 @@ static size_t escape(char *out, const char *text, size_t size, bool prefix) {
 
 static bool is_blank(const char *text, size_t size, size_t at) { return size - at >= 3 && memcmp(text + at, blank, 3) == 0; }
 
-/* End of the word at `begin`: a run of U+2581 and what follows up to the next one. A character whose bytes do not belong together could
- * swallow the first byte of a U+2581, so words end at character limits as `characters` sees them. */
-static size_t word_end(const char *text, size_t size, size_t begin) {
+/* End of the word at `begin`: blanks and what follows, up to the next blank that no token puts behind the character before it. Tokens
+ * do not cross such a limit, so words can be merged one by one. Steps are those of `characters`: a first byte that announces more than
+ * it should takes a piece of U+2581 along. */
+static size_t word_end(const spm_work *w, size_t size, size_t begin) {
+    const char *text = w->text;
     bool inside = false;
     for (size_t at = begin, length; at < size; at += length) {
         bool space = is_blank(text, size, at);
-        if (space && inside) return at;
+        if (space && inside && !w->v->before_blank[(unsigned char)text[at - 1]]) return at;
         inside = inside || !space;
         length = kipu_utf8_length(text[at]);
         if (length > size - at) break;
@@ -116,10 +130,9 @@ static size_t word_end(const char *text, size_t size, size_t begin) {
 
 kipu_status kipu_spm_tokenize(spm_work *w, const char *text, size_t size, bool prefix, id_list *out, kipu_error *err) {
     size_t n = escape(w->text, text, size, prefix);
-    if (!w->v->words_apart) return merge_piece(w, w->text, n, out, err);
     for (size_t begin = 0, end; begin < n; begin = end) {
-        end = word_end(w->text, n, begin);
-        KIPU_TRY(merge_piece(w, w->text + begin, end - begin, out, err));
+        end = word_end(w, n, begin);
+        KIPU_TRY(tokenize_word(w, w->text + begin, end - begin, out, err));
     }
     return KIPU_OK;
 }

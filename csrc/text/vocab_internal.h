@@ -38,7 +38,7 @@ struct kipu_vocab {
     const struct pre_tokenizer *pre;   /* BPE */
     merge_table *merges;               /* BPE */
     size_t longest;       /* bytes of the longest token text */
-    bool words_apart;     /* SPM: no token goes on with U+2581 after another character, so words can be merged one by one */
+    bool before_blank[256];   /* SPM: some token goes on with U+2581 behind this byte */
 };
 
 static inline bool is_token(const kipu_vocab *v, int32_t id) { return id >= 0 && id < v->n_tokens; }

@@ -108,7 +108,7 @@ static kipu_status add_token(loader *l, int32_t id, kipu_text text) {
 
 static kipu_status add_tokens(loader *l, const kipu_text *texts, int32_t n) {
     int32_t n_empty = 0;
-    KIPU_REQUIRE(kipu_strings_reserve(&l->v->names, (size_t)n + 1), l->err, KIPU_E_MEMORY, "no memory for %d tokens", (int)n);
+    KIPU_REQUIRE(kipu_strings_reserve(&l->v->names, (size_t)n + 256), l->err, KIPU_E_MEMORY, "no memory for %d tokens", (int)n);
     for (int32_t id = 0; id < n; id++) {
         n_empty += texts[id].size == 0;
         KIPU_TRY(add_token(l, id, texts[id]));
@@ -171,17 +171,15 @@ static kipu_status read_merges(loader *l) {
     return kipu_bpe_read_merges(l->v, lines, n, l->err);
 }
 
-/* Does U+2581 follow another character in this text? */
-static bool goes_on_after_word(kipu_text t) {
-    static const char blank[] = "\xe2\x96\x81";
-    for (size_t i = 1; i + 3 <= t.size; i++)
-        if (memcmp(t.data + i, blank, 3) == 0 && (i < 3 || memcmp(t.data + i - 3, blank, 3) != 0)) return true;
-    return false;
-}
-
+/* Notes the bytes behind which some token goes on with U+2581 (other than that of a U+2581 itself): few or none, as a rule. */
 static void look_for_words(kipu_vocab *v) {
-    v->words_apart = true;
-    for (int32_t i = 0; i < v->n_tokens && v->words_apart; i++) v->words_apart = !goes_on_after_word(v->names.text[i]);
+    static const char blank[] = "\xe2\x96\x81";
+    for (int32_t id = 0; id < v->n_tokens; id++) {
+        kipu_text t = v->names.text[id];
+        for (size_t i = 1; i + 3 <= t.size; i++)
+            if (memcmp(t.data + i, blank, 3) == 0 && (i < 3 || memcmp(t.data + i - 3, blank, 3) != 0))
+                v->before_blank[(unsigned char)t.data[i - 1]] = true;
+    }
 }
 
 /* ---- the newline token: first token of "\n", before the file's own special ids are read */
