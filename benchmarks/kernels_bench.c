@@ -15,7 +15,7 @@
 #include <strings.h>
 #include <sys/mman.h>
 #include <time.h>
-#include "kernels/avx512/table_avx512.h"
+#include "kernels/tiers.h"
 
 enum { COLD_BYTES = 288 << 20, MAX_TOKENS = 512, MAX_K = 2048, MAX_ROWS = 2048 };
 

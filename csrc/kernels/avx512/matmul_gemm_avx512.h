@@ -30,6 +30,7 @@ KIPU_INLINE void decode_block(int type, panel_chunk *out, int g, const uint8_t *
 #pragma GCC unroll 8
         for (int w = 0; w < step_words(type); w++) {
             __m512i code[4];
+            prefetch_share(type, block, step, w);
             decode_word(type, code, block, step, w);
 #pragma GCC unroll 4
             for (int c = 0; c < word_codes(type); c++) {
@@ -41,10 +42,8 @@ KIPU_INLINE void decode_block(int type, panel_chunk *out, int g, const uint8_t *
 }
 
 KIPU_INLINE void decode_chunk(int type, panel_chunk *out, const uint8_t *block, int n_groups) {
-    for (int g = 0; g < n_groups; g += block_groups(type), block += block_bytes(type)) {
-        prefetch_block(type, block);
+    for (int g = 0; g < n_groups; g += block_groups(type), block += block_bytes(type))
         decode_block(type, out, g, block);
-    }
 }
 
 /* Seeds of the half groups of Q6_K. */
@@ -108,11 +107,12 @@ KIPU_INLINE void gemm_panels(int type, float *y, const uint8_t *panels, int n_pa
     }
 }
 
-/* The body of every quantised gemm of kernels.h. */
+/* The body of every quantised gemm of kernels.h. With one tile of tokens the panels are decoded for a single use: two at a time stay in L1. */
 KIPU_INLINE void gemm_body(int type, float *y, const void *panels, int n_panels, const kipu_acts *a, int t0, int nt, void *scratch) {
     size_t panel_bytes = (size_t)(a->k / KIPU_GROUP / block_groups(type)) * block_bytes(type);
-    for (int p = 0; p < n_panels; p += CHUNK_PANELS) {
-        int n = n_panels - p < CHUNK_PANELS ? n_panels - p : CHUNK_PANELS;
+    int step = nt <= TILE_TOKENS ? 2 : CHUNK_PANELS;
+    for (int p = 0; p < n_panels; p += step) {
+        int n = n_panels - p < step ? n_panels - p : step;
         gemm_panels(type, y + (size_t)p * nt * KIPU_PANEL_ROWS, (const uint8_t *)panels + p * panel_bytes, n, a, t0, nt, scratch);
     }
 }

@@ -8,10 +8,13 @@
 
 enum { PREFETCH_AHEAD = 2048 };   /* bytes; past the end of the panels it touches nothing (a prefetch cannot fault) */
 
-KIPU_INLINE void prefetch_block(int type, const uint8_t *block) {
-#pragma GCC unroll 64
-    for (int i = 0; i < block_bytes(type); i += 64)
-        _mm_prefetch((const char *)block + PREFETCH_AHEAD + i, _MM_HINT_T0);
+/* The share of word w of step `step` in prefetching a later block: spread evenly, since a burst would fill the queue of misses. */
+KIPU_INLINE void prefetch_share(int type, const uint8_t *block, int step, int w) {
+    int slots = block_groups(type) / step_groups(type) * step_words(type), slot = step * step_words(type) + w;
+    int lines = (block_bytes(type) + 63) / 64, end = (slot + 1) * lines / slots;
+#pragma GCC unroll 4
+    for (int i = slot * lines / slots; i < end; i++)
+        _mm_prefetch((const char *)block + PREFETCH_AHEAD + 64 * i, _MM_HINT_T0);
 }
 
 /* Q6_K: sums of the 16 half groups of a block. Four neighbours hold the same value: half i stands at sums[4 * i]. */
@@ -39,6 +42,7 @@ KIPU_INLINE void step_sums(int type, __m512i sum[4][2], const uint8_t *block, in
 #pragma GCC unroll 8
     for (int w = 0; w < step_words(type); w++) {
         __m512i code[4];
+        prefetch_share(type, block, step, w);
         decode_word(type, code, block, step, w);
 #pragma GCC unroll 4
         for (int c = 0; c < word_codes(type); c++) {
@@ -99,7 +103,6 @@ KIPU_INLINE void gemv_body(int type, float *y, const void *panels, int n_panels,
         __m512 acc = _mm512_setzero_ps();
         for (int64_t b = 0; b < n_blocks; b++, block += block_bytes(type)) {
             int64_t g = b * block_groups(type);
-            prefetch_block(type, block);
             acc = gemv_block(type, acc, block, q + KIPU_GROUP * g, d + g, s + g);
         }
         _mm512_storeu_ps(y + (size_t)KIPU_PANEL_ROWS * p, acc);

@@ -1,10 +1,9 @@
 /* A copy of the ref table with the entries this tier improves. */
-#include "kernels/avx512/table_avx512.h"
+#include "kernels/tiers.h"
 #include <pthread.h>
 #include "kernels/avx512/attention_avx512.h"
 #include "kernels/avx512/matmul_avx512.h"
 #include "kernels/avx512/rows_avx512.h"
-#include "kernels/ref/table_ref.h"
 
 static kipu_kernels table;
 static kipu_matmul_kernels matmul[KIPU_TYPE_COUNT];
