@@ -19,9 +19,10 @@
 
 enum { COLD_BYTES = 288 << 20, MAX_TOKENS = 512, MAX_K = 2048, MAX_ROWS = 2048 };
 
+/* CPU seconds of this thread: time given to other processes does not count. */
 static double now(void) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
