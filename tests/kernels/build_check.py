@@ -53,8 +53,7 @@ def build(program, compiler=None, tiers=None, table=None):
         sources = [p for p in sources if p != "csrc/kernels/kernels.c"] + [table]
     with ThreadPoolExecutor(2) as pool:
         objects = list(pool.map(lambda p: compile_one(s, compiler, s["flags_of"](p, tiers), p), sources))
-    sanitizers = [f for f in s["BUILDS"][s["build_kind"]()] if f.startswith("-fsanitize")]
-    subprocess.run([*compiler, *sanitizers, *objects, "-pthread", "-lm", "-o", str(program)], check=True)
+    subprocess.run([*compiler, *objects, *s["linker_flags"](), "-lm", "-o", str(program)], check=True)
 
 
 if __name__ == "__main__":
