@@ -2,32 +2,33 @@
 #include "base/memory_alloc.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
-enum { HUGE_PAGE = 2 * 1024 * 1024 };
+enum {
+    HUGE_PAGE = 2 * 1024 * 1024,
+    LARGEST_PAGE = 64 * 1024   /* of any machine we run on: mappings are cut at multiples of it */
+};
 
 static atomic_long fail_after = -1;
 
 void kipu_alloc_fail_after(long n) { atomic_store(&fail_after, n); }
 
-static int must_fail(void) {
+/* Counts down to 0 and stays there. */
+static bool must_fail(void) {
     long left = atomic_load_explicit(&fail_after, memory_order_relaxed);
-    if (left < 0) return 0;
-    if (left > 0) atomic_fetch_sub(&fail_after, 1);
+    while (left > 0 && !atomic_compare_exchange_weak(&fail_after, &left, left - 1)) {}
     return left == 0;
 }
 
-/* calloc's block with the start moved to a cache line; the word before it remembers the block:
- *     | block ... | address of block | 64-byte aligned start ... |        calloc leaves large blocks untouched */
+/* Exactly `size` bytes, so that a sanitizer sees the first byte behind them. */
 void *kipu_alloc(size_t size) {
-    if (must_fail() || size > SIZE_MAX / 4) return NULL;
-    char *block = calloc(1, size + 2 * KIPU_CACHE_LINE);
-    if (!block) return NULL;
-    void **p = (void **)(block + 2 * KIPU_CACHE_LINE - ((uintptr_t)block + KIPU_CACHE_LINE) % KIPU_CACHE_LINE);
-    p[-1] = block;
-    return p;
+    void *p;
+    if (must_fail() || size > PTRDIFF_MAX || posix_memalign(&p, KIPU_CACHE_LINE, size ? size : 1)) return NULL;
+    return memset(p, 0, size);
 }
 
 void *kipu_alloc_array(size_t n, size_t size) {
@@ -35,25 +36,25 @@ void *kipu_alloc_array(size_t n, size_t size) {
     return kipu_alloc(n * size);
 }
 
-void kipu_free(void *p) {
-    if (p) free(((void **)p)[-1]);
-}
+void kipu_free(void *p) { free(p); }
 
-static size_t round_pages(size_t size) { return (size + 4095) / 4096 * 4096; }
+static size_t mapped_size(size_t size) { return (size + LARGEST_PAGE - 1) / LARGEST_PAGE * LARGEST_PAGE; }
 
-/* Maps more than asked, then gives the ends back so that the start falls on a huge page. */
+/* Maps a huge page more than asked, then gives the ends back:
+ *     | front | 2 MiB boundary: wanted ... | rest | */
 void *kipu_huge_alloc(size_t size) {
-    if (must_fail() || size == 0 || size > SIZE_MAX / 4) return NULL;
-    size_t wanted = round_pages(size), mapped = wanted + HUGE_PAGE;
-    char *p = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) return NULL;
-    size_t front = (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;
-    if (front) munmap(p, front);
-    if (mapped - front > wanted) munmap(p + front + wanted, mapped - front - wanted);
-    madvise(p + front, wanted, MADV_HUGEPAGE);
-    return p + front;
+    if (must_fail() || size == 0 || size > PTRDIFF_MAX / 2) return NULL;
+    size_t wanted = mapped_size(size), all = wanted + HUGE_PAGE;
+    char *map = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED) return NULL;
+    size_t front = (HUGE_PAGE - (uintptr_t)map % HUGE_PAGE) % HUGE_PAGE, rest = HUGE_PAGE - front;
+    char *p = map + front;
+    if (front) munmap(map, front);
+    if (rest) munmap(p + wanted, rest);
+    madvise(p, wanted, MADV_HUGEPAGE);   /* a wish: without huge pages it is only slower */
+    return p;
 }
 
 void kipu_huge_free(void *p, size_t size) {
-    if (p) munmap(p, round_pages(size));
+    if (p) munmap(p, mapped_size(size));
 }
