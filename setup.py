@@ -114,7 +114,7 @@ class BuildExt(build_ext):
         target = self.get_ext_fullpath(ext.name)
         os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
         # A fresh file each time: writing into a library that a running Python has mapped would crash it.
-        self.call([*self.compiler.linker_so, *objects, *linker_flags(), "-o", target + ".new"], f"link {target}")
+        self.call([*self.compiler.linker_so, *objects, *linker_flags(), "-lm", "-o", target + ".new"], f"link {target}")
         os.replace(target + ".new", target)
 
     def call(self, call, short):

@@ -36,11 +36,16 @@ static void choose_best(void) {
 
 static void choose(void) {
     const char *wanted = getenv("KIPU_CPU");
+    kipu_error *err = &chosen.err;
     kipu_tier tier;
-    if (!wanted || !*wanted) choose_best();
-    else if (kipu_tier_from_name(wanted, &tier, &chosen.err) == KIPU_OK && !(chosen.kernels = kipu_kernels_of(tier)))
-        kipu_fail(&chosen.err, KIPU_E_UNSUPPORTED, "KIPU_CPU is '%s', which this %s", wanted,
-                  kipu_cpu_has(tier) ? "build was made without" : "machine cannot run");
+    if (!wanted || !*wanted) {
+        choose_best();
+    } else if (kipu_tier_from_name(wanted, &tier, err)) {
+        kipu_fail(err, err->status, "KIPU_CPU: %s", err->message);
+    } else if (!(chosen.kernels = kipu_kernels_of(tier))) {
+        const char *reason = kipu_cpu_has(tier) ? "build was made without" : "machine cannot run";
+        kipu_fail(err, KIPU_E_UNSUPPORTED, "KIPU_CPU: kernel tier '%s', which this %s", wanted, reason);
+    }
 }
 
 kipu_status kipu_kernels_get(const kipu_kernels **out, kipu_error *err) {
