@@ -42,13 +42,14 @@ def compile_one(s, compiler, flags, path):
     return str(target)
 
 
-def build(program, compiler=None, tiers=None, table=None):
-    """Writes the program. table: a C file that defines kipu_kernels_of in place of csrc/kernels/kernels.c; then only ref is linked."""
+def build(program, compiler=None, tiers=None, table=None, rooms=ROOMS, tests="tests/kernels/check*.c"):
+    """Writes the program. table: a C file that defines kipu_kernels_of in place of csrc/kernels/kernels.c; then only ref is linked.
+    rooms, tests: what of csrc/, and which C files of the checker, go in."""
     os.chdir(ROOT)
     s = setup_py()
     compiler = compiler or shlex.split(sysconfig.get_config_var("CC"))
     tiers = [] if table else native_tiers(s, compiler) if tiers is None else tiers
-    sources = [p for p in s["c_files"](tiers) if p.startswith(ROOMS)] + sorted(str(p) for p in Path("tests/kernels").glob("check*.c"))
+    sources = [p for p in s["c_files"](tiers) if p.startswith(rooms)] + sorted(str(p) for p in Path().glob(tests))
     if table:
         sources = [p for p in sources if p != "csrc/kernels/kernels.c"] + [table]
     with ThreadPoolExecutor(2) as pool:

@@ -3,7 +3,9 @@
  * that do not belong to a row's sequence hold NaN. Then the bits: the same rows in other company, order, placement, worker count, and
  * tier must come out equal.
  *
- * usage: attention_check [first seed] [seeds]     exit code 0: all well. */
+ * usage: attention_check [first seed] [seeds] [fault]     exit code 0: all well; 1: something differed.
+ * fault: one of the names in faulty() below, to see that it is found. */
+#define _GNU_SOURCE   /* setenv */
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -417,7 +419,39 @@ static void check_tier(const scene *s, const kipu_kernels *kernels, kipu_pool *p
     cache_free(&alone);
 }
 
-static void check_seed(uint64_t seed, kipu_pool *pool) {
+/* ---------------------------------------------------------------------------------------------- planted faults */
+
+static const kipu_kernels *sound;   /* the table that the faults are planted in */
+
+static void sees_everything(float *m, float *l, float *o, const float *q, const uint64_t *mask, int n_rows, const kipu_attn_head *head,
+                            const kipu_attn_chunk *chunk, void *scratch) {
+    for (int r = 0; r < n_rows; r++, m++, l++, o += head->d_v, q += head->d_k) {
+        uint64_t all = mask[r] ? ~(uint64_t)0 : 0;
+        sound->attention(m, l, o, q, &all, 1, head, chunk, scratch);
+    }
+}
+
+static void forgets_pieces(float *m, float *l, float *o, const float *m2, const float *l2, const float *o2, int n_rows, int32_t d_v) {
+    (void)m, (void)l, (void)o, (void)m2, (void)l2, (void)o2, (void)n_rows, (void)d_v;
+}
+
+static void rounds_down(uint16_t *y, const float *x, int64_t n) {
+    sound->to_half(y, x, n);
+    for (int64_t i = 0; i < n; i++) y[i] &= 0xfffe;
+}
+
+static const kipu_kernels *faulty(const kipu_kernels *k, const char *fault) {
+    static kipu_kernels copy;
+    if (!fault) return k;
+    sound = k;
+    copy = *k;
+    if (!strcmp(fault, "sees_everything")) copy.attention = sees_everything;
+    if (!strcmp(fault, "forgets_pieces")) copy.attention_merge = forgets_pieces;
+    if (!strcmp(fault, "rounds_down")) copy.to_half = rounds_down;
+    return &copy;
+}
+
+static void check_seed(uint64_t seed, kipu_pool *pool, const char *fault) {
     static scene s;
     int before = failures;
     make_scene(&s, seed);
@@ -429,7 +463,7 @@ static void check_seed(uint64_t seed, kipu_pool *pool) {
     attend(want, &s, &c, ref, pool, 1, 0, s.a.n_tokens, ~0u);
     cache_free(&c);
     for (int tier = 0; tier < KIPU_TIER_COUNT; tier++)
-        if (kipu_kernels_of(tier)) check_tier(&s, kipu_kernels_of(tier), pool, want, got);
+        if (kipu_kernels_of(tier)) check_tier(&s, faulty(kipu_kernels_of(tier), fault), pool, want, got);
     if (failures > before)
         printf("seed %" PRIu64 ": %d cells, %d sequences, %d tokens, %d/%d heads, d %d/%d, types %d/%d, window %d, causal %d\n", seed, s.n_items, s.n_seq,
                s.a.n_tokens, s.a.n_head, s.a.n_head_kv, s.a.head.d_k, s.a.head.d_v, s.a.head.type_k, s.a.head.type_v, s.a.n_swa, s.a.causal);
@@ -443,7 +477,7 @@ int main(int argc, char **argv) {
     kipu_pool *pool;
     setenv("KIPU_CPUS", "3", 1);
     if (kipu_pool_new(&pool, 3, NULL)) return 2;
-    for (uint64_t seed = first; seed < first + count; seed++) check_seed(seed, pool);
+    for (uint64_t seed = first; seed < first + count; seed++) check_seed(seed, pool, argc > 3 ? argv[3] : NULL);
     kipu_pool_free(pool);
     printf("%s: %d failures, tiers:", failures ? "FAILED" : "ok", failures);
     for (int tier = 0; tier < KIPU_TIER_COUNT; tier++)
