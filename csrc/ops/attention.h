@@ -34,6 +34,7 @@ size_t kipu_attention_partials(int32_t max_tokens, int32_t n_head, int32_t d_v, 
 void kipu_attention_run(kipu_op_worker *ow, const kipu_attention *a, void *partials, kipu_jobs jobs[2]);
 
 /* K and V of tokens [t0, t1) into their cells: k (n_tokens, n_embd_k), v (n_tokens, n_embd_v) floats, rounded to the layer's types. */
-void kipu_kv_store(const kipu_kernels *kernels, const kipu_kv_layer *layer, const int32_t *cells, const float *k, const float *v, int t0, int t1);
+void kipu_kv_store(const kipu_kernels *kernels, const kipu_kv_layer *layer, const int32_t *cells, const float *k, const float *v, int t0,
+                   int t1);
 
 #endif

@@ -1,8 +1,9 @@
 #include "ops/attention_split.h"
 
-static int count_bits(uint32_t x) {
+static int count_lanes(uint32_t lanes) {
+    if (lanes == 0xffff) return KIPU_BLOCK_CELLS;
     int n = 0;
-    for (; x; x &= x - 1) n++;
+    for (; lanes; lanes &= lanes - 1) n++;
     return n;
 }
 
@@ -23,7 +24,7 @@ static bool add_block(kipu_attn_split *s, const kipu_attn_plan *p, int32_t block
     for (int32_t i = b.begin; i < b.end;) {
         kipu_attn_task task = {.block = block, .begin = i, .n_rows = b.n_rows};
         int32_t piece = span[i].pos / KIPU_ATTN_PIECE;
-        for (; i < b.end && span[i].pos / KIPU_ATTN_PIECE == piece; i++) n_cells += span[i].lanes == 0xffff ? 16 : count_bits(span[i].lanes);
+        for (; i < b.end && span[i].pos / KIPU_ATTN_PIECE == piece; i++) n_cells += count_lanes(span[i].lanes);
         task.end = i;
         if (!add_task(s, p, task)) return false;
     }

@@ -19,8 +19,13 @@ kipu_attn_walk kipu_attn_walk_start(const kipu_kv_layer *layer, const kipu_attn_
 }
 
 /* This head's part of the K block and the V row of a cell. */
-static const char *head_k(const kipu_attn_walk *w, int32_t block) { return kipu_kv_k_block(w->layer, block) + w->kv_head * k_bytes(w->head); }
-static const char *head_v(const kipu_attn_walk *w, int32_t cell) { return kipu_kv_v_row(w->layer, cell) + w->kv_head * v_bytes(w->head); }
+static const char *head_k(const kipu_attn_walk *w, int32_t block) {
+    return kipu_kv_k_block(w->layer, block) + w->kv_head * k_bytes(w->head);
+}
+
+static const char *head_v(const kipu_attn_walk *w, int32_t cell) {
+    return kipu_kv_v_row(w->layer, cell) + w->kv_head * v_bytes(w->head);
+}
 
 static void copy_column_half(uint16_t *to, const uint16_t *from, int32_t d) {
     for (int32_t i = 0; i < d; i++) to[i * KIPU_BLOCK_CELLS] = from[i * KIPU_BLOCK_CELLS];

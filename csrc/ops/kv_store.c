@@ -52,7 +52,8 @@ static void store_v(const kipu_kernels *kernels, const kipu_kv_layer *layer, int
     else memcpy(row, v, layer->n_embd_v * sizeof(float));
 }
 
-void kipu_kv_store(const kipu_kernels *kernels, const kipu_kv_layer *layer, const int32_t *cells, const float *k, const float *v, int t0, int t1) {
+void kipu_kv_store(const kipu_kernels *kernels, const kipu_kv_layer *layer, const int32_t *cells, const float *k, const float *v, int t0,
+                   int t1) {
     int32_t lanes[KIPU_BLOCK_CELLS];
     for (int t = t0, n; t < t1; t += n) {
         n = same_block(cells, t, t1, lanes);

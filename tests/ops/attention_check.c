@@ -1,6 +1,6 @@
 /* Checks kipu_attention_run and kipu_kv_store against a float64 model that reads the same cache, over random caches: several sequences,
- * shared cells, scattered cells, repeated positions, gaps, windows, ubatches of 1..70 tokens with interleaved sequences. All cells and lanes
- * that do not belong to a row's sequence hold NaN. Then the bits: the same rows in other company, order, placement, worker count, and
+ * shared cells, scattered cells, repeated positions, gaps, windows, ubatches of 1..70 tokens with interleaved sequences. All cells and
+ * lanes that do not belong to a row's sequence hold NaN. Then the bits: the same rows in other company, order, placement, worker count, and
  * tier must come out equal.
  *
  * usage: attention_check [first seed] [seeds] [fault]     exit code 0: all well; 1: something differed.
@@ -95,7 +95,8 @@ static void make_ubatch(scene *s, int n_tokens, int32_t next[MAX_SEQ]) {
 }
 
 static void make_scene(scene *s, uint64_t seed) {
-    static const int groups[] = {1, 2, 3, 4, 8, 9, 71}, dims[] = {1, 7, 16, 24, 32, 64, 80, 128}, lengths[] = {0, 3, 40, 130, 600, 1100, 2600, 5000};
+    static const int groups[] = {1, 2, 3, 4, 8, 9, 71}, dims[] = {1, 7, 16, 24, 32, 64, 80, 128};
+    static const int lengths[] = {0, 3, 40, 130, 600, 1100, 2600, 5000};
     int32_t next[MAX_SEQ];
     random_state = seed * 1000003 + 17;
     memset(s, 0, sizeof *s);
@@ -149,7 +150,9 @@ static void new_slab(cache *c, int i) {
 static void cache_init(cache *c, const scene *s) {
     memset(c, 0, sizeof *c);
     kipu_kv_layer *l = &c->layer;
-    *l = (kipu_kv_layer){.slab = c->slabs, .n_embd_k = n_embd_k(s), .n_embd_v = n_embd_v(s), .type_k = s->a.head.type_k, .type_v = s->a.head.type_v};
+    *l = (kipu_kv_layer){.slab = c->slabs, .n_embd_k = n_embd_k(s), .n_embd_v = n_embd_v(s)};
+    l->type_k = s->a.head.type_k;
+    l->type_v = s->a.head.type_v;
     l->k_offset = 128;
     l->v_offset = l->k_offset + KIPU_SLAB_CELLS * (size_t)l->n_embd_k * kipu_kv_element(l->type_k) + 64;
     c->slab_bytes = l->v_offset + KIPU_SLAB_CELLS * (size_t)l->n_embd_v * kipu_kv_element(l->type_v);
@@ -166,7 +169,8 @@ static void cache_free(cache *c) {
 static int find_block(const cache *c, const scene *s, const item *it) {
     for (int i = s->n_items - 1; i >= 0; i--) {
         int block = c->cell[i] / KIPU_BLOCK_CELLS;
-        if (c->cell[i] >= 0 && s->items[i].seqs == it->seqs && s->items[i].pos / 16 == it->pos / 16 && !c->taken[block * 16 + it->pos % 16]) return block;
+        bool same = c->cell[i] >= 0 && s->items[i].seqs == it->seqs && s->items[i].pos / 16 == it->pos / 16;
+        if (same && !c->taken[block * 16 + it->pos % 16]) return block;
         if (s->items[i].pos + 200 < it->pos) break;
     }
     for (int block = 0; block < MAX_CELLS / 16; block++) {
@@ -263,7 +267,8 @@ static void task(void *arg, const kipu_worker *worker) {
 }
 
 /* Tokens [t0, t1) of the scene that are of sequences in `seqs`, on a cache; rows go to their place in out. */
-static void attend(float *out, const scene *s, const cache *c, const kipu_kernels *kernels, kipu_pool *pool, int workers, int t0, int t1, uint32_t seqs) {
+static void attend(float *out, const scene *s, const cache *c, const kipu_kernels *kernels, kipu_pool *pool, int workers, int t0, int t1,
+                   uint32_t seqs) {
     int32_t token[MAX_UBATCH], pos[MAX_UBATCH], seq[MAX_UBATCH], n = 0;
     size_t q_row = (size_t)s->a.n_head * s->a.head.d_k, o_row = (size_t)s->a.n_head * s->a.head.d_v;
     for (int t = t0; t < t1; t++)
@@ -302,7 +307,8 @@ static bool visible(const scene *s, int t, const item *it) {
 }
 
 /* One row in float64, and how far a float32 result may be from it: u = 2^-24.
- * A score is d fma steps and a product: off by at most (d + 1) u times scale * sum |q k|  =: e (softcap has slope <= 1 and adds 2e-7 of the cap).
+ * A score is d fma steps and a product: off by at most (d + 1) u times scale * sum |q k|  =: e (softcap has slope <= 1 and adds 4e-7 of
+ * the cap).
  * A weight exp(s - m) is then off by a factor 1 +- (2 e + 3e-7); weights and V sums over n cells in chunks add at most
  * (70 + 4 n / 64) u relative to sum of weights * max |v|. Both numerator and denominator: twice. */
 static double model_row(const scene *s, int t, int head, double *out) {
@@ -313,7 +319,8 @@ static double model_row(const scene *s, int t, int head, double *out) {
         if (!visible(s, t, &s->items[i])) continue;
         double dot = 0, size = 0;
         for (int j = 0; j < d_k; j++) {
-            double x = s->q[((size_t)t * s->a.n_head + head) * d_k + j] * stored(s->k[(size_t)i * n_embd_k(s) + h * d_k + j], s->a.head.type_k);
+            double k = stored(s->k[(size_t)i * n_embd_k(s) + h * d_k + j], s->a.head.type_k);
+            double x = s->q[((size_t)t * s->a.n_head + head) * d_k + j] * k;
             dot += x;
             size += fabs(x);
         }
@@ -465,8 +472,9 @@ static void check_seed(uint64_t seed, kipu_pool *pool, const char *fault) {
     for (int tier = 0; tier < KIPU_TIER_COUNT; tier++)
         if (kipu_kernels_of(tier)) check_tier(&s, faulty(kipu_kernels_of(tier), fault), pool, want, got);
     if (failures > before)
-        printf("seed %" PRIu64 ": %d cells, %d sequences, %d tokens, %d/%d heads, d %d/%d, types %d/%d, window %d, causal %d\n", seed, s.n_items, s.n_seq,
-               s.a.n_tokens, s.a.n_head, s.a.n_head_kv, s.a.head.d_k, s.a.head.d_v, s.a.head.type_k, s.a.head.type_v, s.a.n_swa, s.a.causal);
+        printf("seed %" PRIu64 ": %d cells, %d sequences, %d tokens, %d/%d heads, d %d/%d, types %d/%d, window %d, causal %d\n", seed,
+               s.n_items, s.n_seq, s.a.n_tokens, s.a.n_head, s.a.n_head_kv, s.a.head.d_k, s.a.head.d_v, s.a.head.type_k, s.a.head.type_v,
+               s.a.n_swa, s.a.causal);
     kipu_free(want);
     kipu_free(got);
     free_scene(&s);

@@ -298,7 +298,8 @@ void kipu_attention__avx512(float *m, float *l, float *o, const float *q, const 
     }
 }
 
-void kipu_attention_merge__avx512(float *m, float *l, float *o, const float *m2, const float *l2, const float *o2, int n_rows, int32_t d_v) {
+void kipu_attention_merge__avx512(float *m, float *l, float *o, const float *m2, const float *l2, const float *o2, int n_rows,
+                                   int32_t d_v) {
     for (int r = 0; r < n_rows; r++, o += d_v, o2 += d_v) {
         if (m2[r] == -INFINITY) continue;
         bool empty = m[r] == -INFINITY;

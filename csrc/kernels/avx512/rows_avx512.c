@@ -65,8 +65,10 @@ static inline void rotate(__m512 *x0, __m512 *x1, __m512 c, __m512 s) {
 
 /* x0 x1 x0 x1 ...: 16 pairs fill two vectors, taken apart and put together again by permutations. */
 void kipu_rope_norm__avx512(float *x, const float *cos, const float *sin, int n_rot) {
-    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
-    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
     int pairs = n_rot / 2;
     for (int i = 0; i < pairs; i += 16) {
         __mmask16 in = kipu_lanes_avx512(pairs - i), in0 = kipu_lanes_avx512(2 * (pairs - i)), in1 = 0;
