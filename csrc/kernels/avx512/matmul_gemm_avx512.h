@@ -107,13 +107,38 @@ KIPU_INLINE void gemm_panels(int type, float *y, const uint8_t *panels, int n_pa
     }
 }
 
-/* The body of every quantised gemm of kernels.h. With one tile of tokens the panels are decoded for a single use: two at a time stay in L1. */
+/* One panel, decoded in registers, in passes over few tokens each, of which only the first one waits for memory. Beyond two passes the
+ * decoding costs more than the detour through scratch. */
+KIPU_INLINE void gemm_few(int type, float *y, const uint8_t *panel, const kipu_acts *a, int t0, int nt) {
+    while (nt > 0) {
+        int pass = nt < few_tokens(type) ? nt : few_tokens(type);
+        few_acts acts = acts_from(a, t0);
+        if (pass == 1)
+            gemv_panel(type, 1, y, panel, acts);
+        else if (pass == 2)
+            gemv_panel(type, 2, y, panel, acts);
+        else if (pass == 3)
+            gemv_panel(type, few_tokens(type) < 3 ? 1 : 3, y, panel, acts);
+        else
+            gemv_panel(type, few_tokens(type) < 4 ? 1 : 4, y, panel, acts);
+        nt -= pass;
+        t0 += pass;
+        y += pass * KIPU_PANEL_ROWS;
+    }
+}
+
+/* The body of every quantised gemm of kernels.h. */
 KIPU_INLINE void gemm_body(int type, float *y, const void *panels, int n_panels, const kipu_acts *a, int t0, int nt, void *scratch) {
     size_t panel_bytes = (size_t)(a->k / KIPU_GROUP / block_groups(type)) * block_bytes(type);
-    int step = nt <= TILE_TOKENS ? 2 : CHUNK_PANELS;
+    bool few = nt <= 2 * few_tokens(type);
+    int step = few ? 1 : CHUNK_PANELS;
     for (int p = 0; p < n_panels; p += step) {
-        int n = n_panels - p < step ? n_panels - p : step;
-        gemm_panels(type, y + (size_t)p * nt * KIPU_PANEL_ROWS, (const uint8_t *)panels + p * panel_bytes, n, a, t0, nt, scratch);
+        float *out = y + (size_t)p * nt * KIPU_PANEL_ROWS;
+        const uint8_t *in = (const uint8_t *)panels + p * panel_bytes;
+        if (few)
+            gemm_few(type, out, in, a, t0, nt);
+        else
+            gemm_panels(type, out, in, n_panels - p < step ? n_panels - p : step, a, t0, nt, scratch);
     }
 }
 
