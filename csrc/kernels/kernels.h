@@ -112,7 +112,8 @@ typedef struct kipu_kernels {
      * A group with any infinite or NaN element gets d = NaN, q = 0, s = 0. k is a multiple of 32. */
     void (*quantize)(int8_t *q, float *d, int32_t *s, const float *x, int64_t k);
 
-    /* t[j] = fma(x_i, x_i, t[j]) for i = j, j+16, ...; r = 1 / sqrt(tree16(t) / n + eps); y_i = (x_i * r) * w_i (w NULL: x_i * r). y may be x. */
+    /* t[j] = fma(x_i, x_i, t[j]) for i = j, j+16, ...; r = 1 / sqrt(tree16(t) / n + eps); y_i = (x_i * r) * w_i (w NULL: x_i * r).
+     * y may be x. */
     void (*rms_norm)(float *y, const float *x, const float *w, int64_t n, float eps);
 
     /* In place on one head: pairs (2i, 2i+1) or (i, i + n_rot/2); y0 = fma(x0, c, -(x1 * s)); y1 = fma(x0, s, x1 * c). i < n_rot/2. */
@@ -140,14 +141,15 @@ typedef struct kipu_kernels {
 } kipu_kernels;
 
 /* kipu_exp(x): x > 88.72283f -> inf; x < -87.33654f -> 0; NaN -> NaN; else n = round-half-even(x * log2e), r = fma(-n, ln2_hi, x),
- * r = fma(-n, ln2_lo, r), p = Horner with fma, result p * 2^n (exact, always normal: n added to the exponent bits). Constants and
- * reasons: ref/math_ref.h. n = (x * log2e + 1.5 * 2^23) - 1.5 * 2^23 gives the same n; the product is rounded before (no fma).
+ * r = fma(-n, ln2_lo, r), p = Horner with fma, result p * 2^n (exact, always normal: n added to the exponent bits).
+ * Constants and reasons: ref/math_ref.h. n = (x * log2e + 1.5 * 2^23) - 1.5 * 2^23 gives the same n; the product is rounded before (no fma).
  * kipu_tanh(x) = 1 - 2 / (kipu_exp(2x) + 1). */
 
 /* The table of a tier, or NULL if this build or machine has not got it. Static storage; any thread. */
 const kipu_kernels *kipu_kernels_of(kipu_tier tier);
 
-/* The table in use: the best tier, or the one KIPU_CPU names (read at the first call). KIPU_E_ARG: unknown name; KIPU_E_UNSUPPORTED: not here. */
+/* The table in use: the best tier, or the one KIPU_CPU names (read at the first call).
+ * KIPU_E_ARG: unknown name; KIPU_E_UNSUPPORTED: not here. */
 kipu_status kipu_kernels_get(const kipu_kernels **out, kipu_error *err);
 
 #endif
