@@ -120,6 +120,7 @@ def test_copying_twice_counts_once():
     m.place(run(0, 3, 0))
     m.cp(0, 1, -1, -1)
     m.cp(0, 1, -1, -1)
+    assert [span[1:4] for span in m.spans(0, 1)] == [(0, 0, 7)]
     m.rm(1, -1, -1)
     assert (m.pos_min(1), m.pos_max(1), m.pos_max(0), m.used_cells()) == (-1, -1, 2, 3)
 
