@@ -137,6 +137,7 @@ typedef struct cache {
     size_t slab_bytes;
     int32_t cell[MAX_CELLS];      /* of each item, -1: not stored */
     bool taken[MAX_CELLS];
+    int first_block;              /* no block before it is empty */
     kipu_kv_spans spans[64];
     kipu_kv_span *span_room;
 } cache;
@@ -166,17 +167,17 @@ static void cache_free(cache *c) {
 }
 
 /* The block that holds 16 positions of these sequences already and has this lane free, or an empty block, or -1. */
-static int find_block(const cache *c, const scene *s, const item *it) {
+static int find_block(cache *c, const scene *s, const item *it) {
     for (int i = s->n_items - 1; i >= 0; i--) {
         int block = c->cell[i] / KIPU_BLOCK_CELLS;
         bool same = c->cell[i] >= 0 && s->items[i].seqs == it->seqs && s->items[i].pos / 16 == it->pos / 16;
         if (same && !c->taken[block * 16 + it->pos % 16]) return block;
         if (s->items[i].pos + 200 < it->pos) break;
     }
-    for (int block = 0; block < MAX_CELLS / 16; block++) {
+    for (; c->first_block < MAX_CELLS / 16; c->first_block++) {
         bool empty = true;
-        for (int i = 0; i < 16; i++) empty &= !c->taken[block * 16 + i];
-        if (empty) return block;
+        for (int i = 0; i < 16; i++) empty &= !c->taken[c->first_block * 16 + i];
+        if (empty) return c->first_block;
     }
     return -1;
 }

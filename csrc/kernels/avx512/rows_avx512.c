@@ -35,8 +35,50 @@ static inline void quantize_group(int8_t *q, float *d, int32_t *s, const float *
     *s = _mm512_reduce_add_epi32(_mm512_add_epi32(q0, q1));
 }
 
+/* 16 codes where x * id is a number within +-127.5 for sure. */
+static inline __m512i plain_codes(const float *x, __m512 id) {
+    return _mm512_cvt_roundps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), id), KIPU_NEAREST);
+}
+
+/* Codes of two groups; their sums over lanes i and i + 16 go to sum[0] and sum[1]. Packing works within 128-bit lanes and leaves
+ * words of four codes in the order  a0 a4 b0 b4 | a1 a5 b1 b5 | a2 a6 b2 b6 | a3 a7 b3 b7. */
+static inline void quantize_two(int8_t *q, __m512i sum[2], const float *x, const float *id) {
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    __m512i a0 = plain_codes(x, _mm512_set1_ps(id[0])), a1 = plain_codes(x + 16, _mm512_set1_ps(id[0]));
+    __m512i b0 = plain_codes(x + 32, _mm512_set1_ps(id[1])), b1 = plain_codes(x + 48, _mm512_set1_ps(id[1]));
+    __m512i codes = _mm512_packs_epi16(_mm512_packs_epi32(a0, a1), _mm512_packs_epi32(b0, b1));
+    _mm512_storeu_si512(q, _mm512_permutexvar_epi32(order, codes));
+    sum[0] = _mm512_add_epi32(a0, a1);
+    sum[1] = _mm512_add_epi32(b0, b1);
+}
+
+/* Sixteen groups with two divisions in all. False, and nothing done: one of them has no plain scale (zero, tiny, infinite or NaN). */
+static inline bool quantize_sixteen(int8_t *q, float *d, int32_t *s, const float *x) {
+    const __m512 full = _mm512_set1_ps(127.0f);
+    __m512i row[16];
+    float id[16];
+    for (int g = 0; g < 16; g++)
+        row[g] = _mm512_max_epu32(absolute(_mm512_loadu_ps(x + g * KIPU_GROUP)), absolute(_mm512_loadu_ps(x + g * KIPU_GROUP + 16)));
+    __m512 amax = _mm512_castsi512_ps(kipu_reduce16_avx512(row, true));
+    __mmask16 plain = _mm512_cmp_ps_mask(amax, _mm512_set1_ps(1e-35f), _CMP_GE_OQ);
+    if (_mm512_mask_cmp_ps_mask(plain, amax, _mm512_set1_ps(INFINITY), _CMP_LT_OQ) != 0xffff) return false;
+    _mm512_storeu_ps(d, _mm512_div_ps(amax, full));
+    _mm512_storeu_ps(id, _mm512_div_ps(full, amax));
+    for (int g = 0; g < 16; g += 2) quantize_two(q + g * KIPU_GROUP, row + g, x + g * KIPU_GROUP, id + g);
+    _mm512_storeu_si512(s, kipu_reduce16_avx512(row, false));
+    return true;
+}
+
 void kipu_quantize__avx512(int8_t *q, float *d, int32_t *s, const float *x, int64_t k) {
-    for (int64_t g = 0; g < k / KIPU_GROUP; g++) quantize_group(q + g * KIPU_GROUP, d + g, s + g, x + g * KIPU_GROUP);
+    int64_t groups = k / KIPU_GROUP, g = 0;
+    while (g < groups) {
+        if (groups - g >= 16 && quantize_sixteen(q + g * KIPU_GROUP, d + g, s + g, x + g * KIPU_GROUP)) {
+            g += 16;
+            continue;
+        }
+        for (int64_t end = groups - g < 16 ? groups : g + 16; g < end; g++)
+            quantize_group(q + g * KIPU_GROUP, d + g, s + g, x + g * KIPU_GROUP);
+    }
 }
 
 /* ---------------------------------------------------------------------------------------------- norm and rope */
