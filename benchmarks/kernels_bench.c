@@ -123,7 +123,8 @@ static void gemm_warm(void *arg) {
     const product *p = arg;
     int step = p->kernels->gemm_panels;
     for (int i = 0; i < p->n_panels; i += step)
-        p->kernels->gemm(p->y, p->panels + i * p->panel_bytes, p->n_panels - i < step ? p->n_panels - i : step, &p->acts, 0, p->acts.n, p->scratch);
+        p->kernels->gemm(p->y, p->panels + i * p->panel_bytes, p->n_panels - i < step ? p->n_panels - i : step, &p->acts, 0, p->acts.n,
+                         p->scratch);
 }
 
 static kipu_acts activations(int n, int k) {

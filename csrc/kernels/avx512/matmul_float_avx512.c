@@ -156,7 +156,8 @@ KIPU_INLINE void gemm_floats(int type, float *y, const void *panels, int n_panel
     size_t panel_bytes = (size_t)a->k * KIPU_PANEL_ROWS * value_bytes(type);
     const uint8_t *in = panels;
     for (int p = 0; p < n_panels; p += CHUNK_PANELS)
-        gemm_float_panels(type, n_panels - p < CHUNK_PANELS ? n_panels - p : CHUNK_PANELS, y + (size_t)p * nt * KIPU_PANEL_ROWS, in + p * panel_bytes, a, t0, nt, scratch);
+        gemm_float_panels(type, n_panels - p < CHUNK_PANELS ? n_panels - p : CHUNK_PANELS, y + (size_t)p * nt * KIPU_PANEL_ROWS,
+                          in + p * panel_bytes, a, t0, nt, scratch);
 }
 
 /* ---------------------------------------------------------------------------------------------- F32 */

@@ -2,17 +2,20 @@
 #ifndef KIPU_KERNELS_AVX512_MATMUL_GEMM_AVX512_H
 #define KIPU_KERNELS_AVX512_MATMUL_GEMM_AVX512_H
 
-#include <string.h>
 #include "kernels/avx512/matmul_gemv_avx512.h"
 #include "kernels/avx512/matmul_tile_avx512.h"
 
-KIPU_INLINE tile_family family_of(int type) { return type == KIPU_Q6_K ? TILE_HALVES : has_min(type) ? TILE_MIN : TILE_PLAIN; }
+KIPU_INLINE void run_tile(int type, const tile_job *job) {
+    if (type == KIPU_Q6_K)
+        kipu_tile_halves__avx512(job);
+    else if (has_min(type))
+        kipu_tile_min__avx512(job);
+    else
+        kipu_tile_plain__avx512(job);
+}
 
-/* Q6_K keeps three vectors per output in flight, so its tile is 2 x 4. */
-KIPU_INLINE int tile_tokens(int type) { return type == KIPU_Q6_K ? 4 : TILE_TOKENS; }
-
-/* Codes and scales of one block -> group g.. of the chunk. */
-KIPU_INLINE void decode_block(int type, panel_chunk *out, int g, const uint8_t *block) {
+/* One block -> groups g.. of the chunk: scales, then codes. */
+KIPU_INLINE void decode_scales(int type, panel_chunk *out, int g, const uint8_t *block) {
     block_scales scales = load_scales(type, block);
 #pragma GCC unroll 8
     for (int i = 0; i < block_groups(type); i++) {
@@ -24,6 +27,9 @@ KIPU_INLINE void decode_block(int type, panel_chunk *out, int g, const uint8_t *
             _mm512_storeu_ps(out->extra[g + i][1], half_scale(block, 2 * i + 1));
         }
     }
+}
+
+KIPU_INLINE void decode_codes(int type, panel_chunk *out, int g, const uint8_t *block) {
     uint8_t *codes = out->codes + g * KIPU_GROUP * KIPU_PANEL_ROWS;
 #pragma GCC unroll 4
     for (int step = 0; step < block_groups(type) / step_groups(type); step++) {
@@ -42,8 +48,10 @@ KIPU_INLINE void decode_block(int type, panel_chunk *out, int g, const uint8_t *
 }
 
 KIPU_INLINE void decode_chunk(int type, panel_chunk *out, const uint8_t *block, int n_groups) {
-    for (int g = 0; g < n_groups; g += block_groups(type), block += block_bytes(type))
-        decode_block(type, out, g, block);
+    for (int g = 0; g < n_groups; g += block_groups(type), block += block_bytes(type)) {
+        decode_scales(type, out, g, block);
+        decode_codes(type, out, g, block);
+    }
 }
 
 /* Seeds of the half groups of Q6_K. */
@@ -89,21 +97,27 @@ KIPU_INLINE void load_tokens(int type, token_chunk *out, const kipu_acts *a, int
     }
 }
 
-/* Up to CHUNK_PANELS panels, each row_bytes long (16 rows), times all tokens. y[panel][token][16]. */
-KIPU_INLINE void gemm_panels(int type, float *y, const uint8_t *panels, int n_panels, const kipu_acts *a, int t0, int nt, gemm_scratch *scratch) {
+/* All tokens times the decoded chunk of n_panels panels. */
+KIPU_INLINE void multiply_chunk(int type, tile_job job, const kipu_acts *a, int t0, int nt, int first, token_chunk *tokens) {
+    for (int t = 0; t < nt; t += TILE_TOKENS, job.y += TILE_TOKENS * KIPU_PANEL_ROWS) {
+        job.nt = nt - t < TILE_TOKENS ? nt - t : TILE_TOKENS;
+        load_tokens(type, tokens, a, t0 + t, job.nt, first, job.n_groups);
+        run_tile(type, &job);
+    }
+}
+
+/* Up to CHUNK_PANELS panels times all tokens, chunk by chunk of k. */
+KIPU_INLINE void gemm_panels(int type, float *y, const uint8_t *panels, int n_panels, const kipu_acts *a, int t0, int nt,
+                             gemm_scratch *scratch) {
     int groups = a->k / KIPU_GROUP;
     size_t panel_bytes = (size_t)(groups / block_groups(type)) * block_bytes(type);
-    for (int first = 0; first < groups; first += CHUNK_GROUPS) {
-        int n_groups = groups - first < CHUNK_GROUPS ? groups - first : CHUNK_GROUPS;
-        size_t offset = (size_t)(first / block_groups(type)) * block_bytes(type);
+    tile_job job = {y, (size_t)nt * KIPU_PANEL_ROWS, scratch->panels, &scratch->tokens, n_panels, 0, 0, true};
+    for (int first = 0; first < groups; first += CHUNK_GROUPS, job.first = false) {
+        const uint8_t *in = panels + (size_t)(first / block_groups(type)) * block_bytes(type);
+        job.n_groups = groups - first < CHUNK_GROUPS ? groups - first : CHUNK_GROUPS;
         for (int p = 0; p < n_panels; p++)
-            decode_chunk(type, &scratch->panels[p], panels + p * panel_bytes + offset, n_groups);
-        for (int t = 0; t < nt; t += tile_tokens(type)) {
-            int tile = nt - t < tile_tokens(type) ? nt - t : tile_tokens(type);
-            load_tokens(type, &scratch->tokens, a, t0 + t, tile, first, n_groups);
-            kipu_tile_kernel__avx512(family_of(type), tile)(y + (size_t)t * KIPU_PANEL_ROWS, (size_t)nt * KIPU_PANEL_ROWS, scratch->panels, n_panels,
-                                                            &scratch->tokens, n_groups, first == 0);
-        }
+            decode_chunk(type, &scratch->panels[p], in + p * panel_bytes, job.n_groups);
+        multiply_chunk(type, job, a, t0, nt, first, &scratch->tokens);
     }
 }
 

@@ -107,7 +107,8 @@ KIPU_INLINE __m512 join_sums(int type, int nt, const __m512i sum[2], const uint8
 }
 
 /* acc[t] after group g of the block (group i of its step). */
-KIPU_INLINE void add_group(int type, int nt, __m512 acc[], const block_scales *scales, const uint8_t *block, int g, step_sums sum[], int i, few_acts a) {
+KIPU_INLINE void add_few_group(int type, int nt, __m512 acc[], const block_scales *scales, const uint8_t *block, int g, step_sums sum[],
+                               int i, few_acts a) {
     __m512 dw = group_scale(type, scales, g), mw = has_min(type) ? group_min(type, scales, g) : dw;
 #pragma GCC unroll 4
     for (int t = 0; t < nt; t++) {
@@ -134,7 +135,7 @@ KIPU_INLINE void gemv_block(int type, int nt, __m512 acc[], const uint8_t *block
         add_products(type, nt, sum, block, step, a);
 #pragma GCC unroll 4
         for (int i = 0; i < step_groups(type); i++)
-            add_group(type, nt, acc, &scales, block, first + i, sum, i, a);
+            add_few_group(type, nt, acc, &scales, block, first + i, sum, i, a);
     }
 }
 

@@ -40,15 +40,20 @@ typedef struct gemm_scratch {
 
 _Static_assert(sizeof(gemm_scratch) <= KIPU_GEMM_SCRATCH, "the chunk must fit the scratch");
 
-/* What a group adds to its output, see kernels.h. */
-typedef enum tile_family { TILE_PLAIN, TILE_MIN, TILE_HALVES } tile_family;
+/* y[panel][token][16] += panel . token over the groups of the chunk. */
+typedef struct tile_job {
+    float *y;
+    size_t y_stride;         /* floats from panel to panel */
+    const panel_chunk *panels;
+    const token_chunk *tokens;
+    int n_panels, n_groups;
+    int nt;                  /* tokens, 1..8 */
+    bool first;              /* chunk of the row: y = instead of y += */
+} tile_job;
 
-/* y[p][t][0..15] += panel p . token t over n_groups groups, for n_panels panels and nt tokens (1..8); first: = instead of +=.
- * panel_stride: floats from y[p] to y[p + 1]. */
-typedef void (*tile_kernel)(float *y, size_t panel_stride, const panel_chunk *panels, int n_panels, const token_chunk *tokens, int n_groups,
-                            bool first);
-
-/* The kernel of a family for nt tokens. */
-tile_kernel kipu_tile_kernel__avx512(tile_family family, int nt);
+/* What a group adds to its output, see kernels.h: a product; a product and a min; the products of both halves of the group. */
+void kipu_tile_plain__avx512(const tile_job *job);
+void kipu_tile_min__avx512(const tile_job *job);
+void kipu_tile_halves__avx512(const tile_job *job);
 
 #endif
