@@ -9,6 +9,7 @@ import os
 import platform
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from glob import glob
@@ -74,10 +75,14 @@ def flags_of(path, tiers):
 class BuildExt(build_ext):
     """Compiles the C and the Cython file itself, file by file, and links once."""
 
+    def finalize_options(self):
+        super().finalize_options()
+        self.build_temp = os.path.join("build", "objects")   # shared by all ways to build, pip's included
+
     def build_extension(self, ext):
         tiers = self.find_tiers()
         files = [(path, flags_of(path, tiers)) for path in c_files(tiers)]
-        files += [(path, BUILDS[build_kind()] + CYTHON_FLAGS + [f"-I{d}" for d in self.include_dirs]) for path in ext.sources]
+        files += [(path, BUILDS[build_kind()] + CYTHON_FLAGS + [f"-I{sysconfig.get_path('include')}"]) for path in ext.sources]
         with ThreadPoolExecutor(jobs()) as pool:
             objects = list(pool.map(lambda job: self.compile_one(*job), files))
         self.link(ext, objects)
