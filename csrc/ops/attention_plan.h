@@ -13,7 +13,7 @@
 
 enum {
     KIPU_ATTN_SEQS = 64,
-    KIPU_ATTN_BLOCK_ROWS = 64,   /* most rows of a block */
+    KIPU_ATTN_BLOCK_ROWS = 128,   /* most rows of a block */
     KIPU_ATTN_PIECE = 512        /* positions from one fresh state to the next */
 };
 
