@@ -34,7 +34,7 @@ static bool add_block(kipu_attn_split *s, const kipu_attn_plan *p, int32_t block
 bool kipu_attn_split_init(kipu_attn_split *s, const kipu_attn_plan *p, int n_workers, kipu_attn_task *room) {
     int64_t jobs = (int64_t)p->n_blocks * p->a->n_head_kv;
     *s = (kipu_attn_split){.task = room};
-    if (n_workers == 1 || p->a->n_tokens > KIPU_ATTN_SPLIT_TOKENS || jobs >= 4 * (int64_t)n_workers) return false;
+    if (n_workers == 1 || !p->n_blocks || p->a->n_tokens > KIPU_ATTN_SPLIT_TOKENS || jobs >= 4 * (int64_t)n_workers) return false;
     for (int32_t block = 0; block < p->n_blocks; block++)
         if (!add_block(s, p, block)) return false;
     int32_t pieces = s->n_tasks / p->n_blocks;
