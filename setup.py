@@ -20,7 +20,7 @@ from setuptools.command.build_ext import build_ext
 
 ROOMS = ("base", "quants", "kernels", "ops", "memory", "text", "sample", "engine")
 # No -march=native, no fast-math, no OpenMP: a wheel runs on every machine, and a float operation is the one that was written.
-BASE_FLAGS = ["-std=c11", "-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wextra", "-pthread", "-fPIC", "-Icsrc"]
+BASE_FLAGS = ["-std=c11", "-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wextra", "-pthread", "-fPIC", "-Icsrc", "-Isrc/kipu/include"]
 CYTHON_FLAGS = ["-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wno-unused-function", "-pthread", "-fPIC", "-Icsrc", "-Isrc/kipu/include"]
 BUILDS = {
     "": ["-O3"],
