@@ -251,21 +251,28 @@ static kipu_status compute(kipu_context *c, const kipu_batch_plan *plan, kipu_er
     return status;
 }
 
+/* Where C would assert. The reference looks at the batch's content first, so its code -1 wins. */
+static kipu_status check_size(const kipu_context *c, int32_t n, kipu_error *err) {
+    KIPU_REQUIRE(n <= (int64_t)c->params.n_batch, err, KIPU_E_ARG, "batch.n_tokens is %d, expected at most n_batch = %u", n, c->params.n_batch);
+    KIPU_REQUIRE(c->params.causal || n <= (int64_t)c->params.n_ubatch, err, KIPU_E_ARG,
+                 "batch.n_tokens is %d: non-causal attention needs at most n_ubatch = %u", n, c->params.n_ubatch);
+    return KIPU_OK;
+}
+
 kipu_status kipu_context_decode(kipu_context *c, const kipu_batch *batch, int32_t *code, kipu_error *err) {
     double start = now_ms();
-    KIPU_REQUIRE(batch->n_tokens <= (int64_t)c->params.n_batch, err, KIPU_E_ARG, "batch.n_tokens is %d, expected at most n_batch = %u",
-                 batch->n_tokens, c->params.n_batch);
-    KIPU_REQUIRE(c->params.causal || batch->n_tokens <= (int64_t)c->params.n_ubatch, err, KIPU_E_ARG,
-                 "batch.n_tokens is %d: non-causal attention needs at most n_ubatch = %u", batch->n_tokens, c->params.n_ubatch);
     kipu_batch_plan plan;
     KIPU_TRY(kipu_batch_check(&plan, batch, c->memory, c->n_vocab, c->params.n_ubatch, code, err));
     if (*code != 0) return KIPU_OK;
-    kipu_status status = kipu_memory_fit(c->memory, plan.ubatches, plan.n_ubatches, err);
-    if (status == KIPU_OK) status = compute(c, &plan, err);
-    if (status == KIPU_OK) count_time(c, plan.n, start);
+    kipu_status refused = check_size(c, plan.n, err);
+    if (refused == KIPU_OK) {
+        kipu_status status = kipu_memory_fit(c->memory, plan.ubatches, plan.n_ubatches, err);
+        if (status == KIPU_OK) status = compute(c, &plan, err);
+        if (status == KIPU_OK) count_time(c, plan.n, start);
+        *code = code_of(status);
+    }
     kipu_batch_plan_free(&plan);
-    *code = code_of(status);
-    return KIPU_OK;
+    return refused;
 }
 
 /* ------------------------------------------------------------------------------------------------ outputs */

@@ -257,10 +257,10 @@ static void run_chain(const walk *k, const kipu_op_worker *ow, const kipu_step *
 static void embed_token(const walk *k, const kipu_op_worker *ow, const kipu_node *n, int32_t t, float *y) {
     if (k->pass->embd) {
         memcpy(y, k->pass->embd + (size_t)k->pass->embd_row[t] * n->width, n->width * sizeof *y);
-        return;
+    } else {
+        kipu_weight_row_floats(kipu_model_weight_at(k->e->model, n->weight), k->pass->token[t], y, ow->scratch + k->e->row_at);
     }
-    kipu_weight_row_floats(kipu_model_weight_at(k->e->model, n->weight), k->pass->token[t], y, ow->scratch + k->e->row_at);
-    if (n->f[0] != 1) k->e->kernels->scale(y, y, n->f[0], n->width);
+    if (n->f[0] != 1 && (n->i[0] || !k->pass->embd)) k->e->kernels->scale(y, y, n->f[0], n->width);
 }
 
 static void rope_token(const walk *k, int32_t t) {

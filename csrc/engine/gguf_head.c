@@ -61,8 +61,8 @@ static kipu_status read_header(kipu_part *p, kipu_error *err) {
     KIPU_REQUIRE(!memcmp(magic, "GGUF", 4), err, KIPU_E_FORMAT, "magic is %02x %02x %02x %02x, expected 'GGUF': not a GGUF file",
                  magic[0] & 255, magic[1] & 255, magic[2] & 255, magic[3] & 255);
     KIPU_TRY(kipu_head_u32(p, &p->version, "the version", err));
-    KIPU_REQUIRE(p->version & 0xffff, err, KIPU_E_UNSUPPORTED, "version is 0x%08x: a big-endian file, expected little-endian", p->version);
-    KIPU_REQUIRE(p->version == 2 || p->version == 3, err, KIPU_E_UNSUPPORTED, "GGUF version is %u, expected 2 or 3", p->version);
+    KIPU_REQUIRE(p->version & 0xffff, err, KIPU_E_FORMAT, "version is 0x%08x: a big-endian file, expected little-endian", p->version);
+    KIPU_REQUIRE(p->version == 2 || p->version == 3, err, KIPU_E_FORMAT, "GGUF version is %u, expected 2 or 3", p->version);
     KIPU_TRY(kipu_head_u64(p, &n_tensors, "the number of tensors", err));
     KIPU_TRY(kipu_head_u64(p, &n_values, "the number of metadata values", err));
     KIPU_REQUIRE(n_values <= kipu_head_left(p) / SMALLEST_VALUE, err, KIPU_E_FORMAT, "the file says it has %llu metadata values, %llu bytes are left",

@@ -11,7 +11,7 @@
 #include "base/error.h"
 
 typedef enum kipu_op {
-    KIPU_OP_EMBED,      /* rows of weight by token (or the batch's embeddings), times f[0] for tokens */
+    KIPU_OP_EMBED,      /* rows of weight by token, or the batch's vectors, times f[0]; i[0] = 0: vectors are not scaled */
     KIPU_OP_RMS_NORM,   /* src0 per row, weight, eps f[0]; i[0] = width of one norm (== width: row norm; smaller: per head) */
     KIPU_OP_LINEAR,     /* weight x src0 (+ bias) */
     KIPU_OP_ROPE,       /* src0 heads of i[0] values, rotate n_rot = i[1]; i[2] = 0 adjacent pairs, 2 halves; i[3] = frequency set */

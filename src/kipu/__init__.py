@@ -9,4 +9,20 @@ from ._llama import *
 from ._objects import Batch, Context, Model
 
 __version__ = "0.1.0"
-__all__ = ["Aborted", "Batch", "CacheFull", "Context", "Model", "system_info", *_llama.__all__]
+__all__ = ["Aborted", "Batch", "CacheFull", "Context", "Model", "explain", "get_include", "system_info", *_llama.__all__]
+
+
+def explain(model_or_context):
+    """What the engine will do for one ubatch, as text: every step with its weights, shapes, bytes and fusions.
+
+    Parameters
+    ----------
+    model_or_context : Model, Context, or a handle of the functional API.
+    """
+    return getattr(model_or_context, "handle", model_or_context).explain()
+
+
+def get_include():
+    """The directory of kipu.h, for compiling native code that uses kipu's function table."""
+    import os
+    return os.path.join(os.path.dirname(__file__), "include")

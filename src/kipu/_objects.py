@@ -306,6 +306,11 @@ class Context:
         """Threads for more than one token."""
         return self.handle.n_threads_batch
 
+    @property
+    def workers(self):
+        """Threads that the last decode really used: n_threads, or fewer where affinity and quota leave fewer CPUs."""
+        return self.handle.workers
+
     def set_threads(self, n_threads, n_threads_batch=None):
         """Threads for one token and for more. ValueError outside 1..512."""
         n_threads_batch = n_threads if n_threads_batch is None else n_threads_batch

@@ -124,6 +124,7 @@ class llama_context_params(Parameters):
     no_perf = Flag(True)
     op_offload = Flag(True)
     swa_full = Flag(True)
+    fused = Flag(True)    # kipu's own: False runs every operation as a step of its own, with the same bits
 
 
 class llama_model_params(Parameters):
@@ -186,6 +187,7 @@ class ResolvedContext:
     flash_attn: bool
     swa_full: bool
     no_perf: bool
+    fused: bool
     n_swa: int
     n_cells_window: int
     pooling_type: int
@@ -314,7 +316,7 @@ def resolve_context(p, hp):
     pooling = hp.pooling_type if p.pooling_type == C.LLAMA_POOLING_TYPE_UNSPECIFIED else p.pooling_type
     r = ResolvedContext(n_ctx=padded, n_batch=n_batch, n_ubatch=n_ubatch, n_seq_max=n_seq_max, n_threads=p.n_threads,
                         n_threads_batch=p.n_threads_batch, type_k=p.type_k, type_v=p.type_v, causal=causal, flash_attn=p.flash_attn,
-                        swa_full=p.swa_full, no_perf=p.no_perf, n_swa=hp.n_swa,
+                        swa_full=p.swa_full, no_perf=p.no_perf, fused=p.fused, n_swa=hp.n_swa,
                         n_cells_window=_window_cells(p, hp, padded, n_ubatch, n_seq_max, pad), pooling_type=max(0, pooling), **_rope(p, hp))
     _describe(r, n_ctx, p, hp, records)
     return r, records

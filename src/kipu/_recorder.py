@@ -47,9 +47,9 @@ class Recorder:
         self._program.name(value.index, name, il)
         return value
 
-    def embed(self, table, scale=1.0):
-        """Rows of the embedding table; only token input is scaled."""
-        return self.op(EMBED, table.k, (), weight=table.index, floats=(scale,), name="inp_embd")
+    def embed(self, table, scale=1.0, scale_vectors=True):
+        """Rows of the embedding table, or the vectors of a batch that has these instead, times `scale`."""
+        return self.op(EMBED, table.k, (), weight=table.index, ints=(int(scale_vectors),), floats=(scale,), name="inp_embd")
 
     def rms_norm(self, x, weight, eps):
         """Root mean square norm over weight.k values: the whole row, or each head of it."""

@@ -37,10 +37,16 @@ def test_defaults(folder):
         assert getattr(p, name) == pytest.approx(value), name
 
 
-@pytest.mark.parametrize("folder, case", cases())
+@pytest.mark.parametrize("folder, case", list(cases()))
 def test_case(folder, case):
     model = load(folder / "models" / case["model"])
-    if case.get("aborts") or not case["ok"] or case["params"].get("pooling_type") == 9:
+    if case.get("aborts"):    # llama.cpp dies: made or refused, both are better
+        try:
+            Context(model, **case["params"])
+        except (Refused, ValueError):
+            pass
+        return
+    if not case["ok"] or case["params"].get("pooling_type") == 9:
         with pytest.raises((Refused, ValueError)):
             Context(model, **case["params"])
         return

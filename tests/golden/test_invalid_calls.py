@@ -8,8 +8,9 @@ from engine import Context, Refused, load, nmse
 from reference import FOLDERS
 
 ZERO = [[0]]
-# llama.cpp takes these; kipu refuses them: each is silent garbage or a count that no longer fits.
-REFUSED_HERE = {"n_seq_id = 0 for a token", "same position twice in batch", "negative position", "same seq twice for a token"}
+# llama.cpp takes these; kipu refuses them: each is silent garbage, a count that no longer fits, or a read beyond a table.
+REFUSED_HERE = {"n_seq_id = 0 for a token", "same position twice in batch", "negative position", "same seq twice for a token",
+                "seq_pos_max with seq_id 64"}
 
 
 def good(c):
@@ -121,7 +122,7 @@ def judge(name, want, call):
     except (ValueError, RuntimeError):
         return
     if name in REFUSED_HERE:
-        assert got == -1
+        assert (got[-1] if isinstance(got, list) else got) == -1
     assert is_refusal(got), got
 
 

@@ -8,7 +8,7 @@ from reference import F16_CACHE, FOLDERS
 
 MODELS = ("llama", "gemma3-full", "gemma3-swa")
 SCENARIOS = ("bad_then_good", "clear", "cp", "fill", "fill_seqs", "frag", "frag_thold", "keep", "long", "nopos", "rm", "shared")
-CASES = [(where, f"{model}.{scenario}") for where in FOLDERS for model in MODELS for scenario in SCENARIOS
+CASES = [pytest.param(where, f"{model}.{scenario}", id=f"{where}-{model}.{scenario}") for where in FOLDERS for model in MODELS for scenario in SCENARIOS
          if (FOLDERS[where] / "memory" / f"{model}.{scenario}.json").exists()]
 WINDOW = {"gemma3.gguf": 12}
 
@@ -38,7 +38,7 @@ def check_positions(ctx, after, window):
         assert mine <= max(theirs, top + 2 - window)
 
 
-@pytest.mark.parametrize("where, name", CASES, ids="-".join)
+@pytest.mark.parametrize("where, name", CASES)
 def test_scenario(where, name):
     folder = FOLDERS[where]
     record = json.loads((folder / "memory" / f"{name}.json").read_text())

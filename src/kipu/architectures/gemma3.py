@@ -21,7 +21,7 @@ def rotate(g, hp, x, il):
 def build(g, m):
     hp = m.hp
     table = m.matrix("token_embd", hp.n_embd, hp.n_vocab)
-    x = g.embed(table, sqrt(hp.n_embd))
+    x = g.embed(table, sqrt(hp.n_embd), scale_vectors=False)
     for il in range(hp.n_layer):
         b = m.block(il)
         h = g.name(g.rms_norm(x, b.vector("attn_norm", hp.n_embd), hp.norm_eps), "attn_norm", il)

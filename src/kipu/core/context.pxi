@@ -414,7 +414,7 @@ cdef int fill_params(kipu_context_params *p, r) except -1:
     p.yarn_ext_factor, p.yarn_attn_factor, p.yarn_beta_fast, p.yarn_beta_slow = r.yarn_ext_factor, r.yarn_attn_factor, r.yarn_beta_fast, r.yarn_beta_slow
     p.yarn_orig_ctx = r.yarn_orig_ctx
     p.type_k, p.type_v = r.type_k, r.type_v
-    p.causal, p.flash_attn, p.swa_full, p.no_perf, p.fused = r.causal, r.flash_attn, r.swa_full, r.no_perf, True
+    p.causal, p.flash_attn, p.swa_full, p.no_perf, p.fused = r.causal, r.flash_attn, r.swa_full, r.no_perf, r.fused
     p.n_swa, p.n_cells_window = r.n_swa, r.n_cells_window
     return 0
 
