@@ -1,0 +1,20 @@
+/* Kernels over vectors, avx2 tier. Arguments and arithmetic: kernels.h. */
+#ifndef KIPU_KERNELS_AVX2_ROWS_AVX2_H
+#define KIPU_KERNELS_AVX2_ROWS_AVX2_H
+
+#include <stdint.h>
+
+void kipu_quantize__avx2(int8_t *q, float *d, int32_t *s, const float *x, int64_t k);
+void kipu_rms_norm__avx2(float *y, const float *x, const float *w, int64_t n, float eps);
+void kipu_rope_norm__avx2(float *x, const float *cos, const float *sin, int n_rot);
+void kipu_rope_neox__avx2(float *x, const float *cos, const float *sin, int n_rot);
+void kipu_swiglu__avx2(float *y, const float *gate, const float *up, int64_t n);
+void kipu_geglu__avx2(float *y, const float *gate, const float *up, int64_t n);
+void kipu_add__avx2(float *y, const float *a, const float *b, int64_t n);
+void kipu_scale__avx2(float *y, const float *x, float s, int64_t n);
+void kipu_softcap__avx2(float *y, const float *x, float c, int64_t n);
+void kipu_to_half__avx2(uint16_t *y, const float *x, int64_t n);
+void kipu_from_half__avx2(float *y, const uint16_t *x, int64_t n);
+int64_t kipu_argmax__avx2(const float *x, int64_t n);
+
+#endif
