@@ -117,11 +117,11 @@ static bool is_blank(const char *text, size_t size, size_t at) { return size - a
  * it should takes a piece of U+2581 along. */
 static size_t word_end(const spm_work *w, size_t size, size_t begin) {
     const char *text = w->text;
-    bool inside = false;
+    bool before = true;   /* was the character before a blank? */
     for (size_t at = begin, length; at < size; at += length) {
         bool space = is_blank(text, size, at);
-        if (space && inside && !w->v->before_blank[(unsigned char)text[at - 1]]) return at;
-        inside = inside || !space;
+        if (space && !before && !w->v->before_blank[(unsigned char)text[at - 1]]) return at;
+        before = space;
         length = kipu_utf8_length(text[at]);
         if (length > size - at) break;
     }

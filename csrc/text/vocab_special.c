@@ -26,6 +26,7 @@ void kipu_load_special_ids(loader *l) {
         else kipu_loader_warn(l, "%s is %lld, the vocabulary has %d tokens: %d is used", special_keys[i].key, (long long)value,
                               (int)l->v->n_tokens, (int)*id);
     }
+    for (int i = 0; i < KIPU_SPECIAL_COUNT; i++) if (!is_token(l->v, l->v->special[i])) l->v->special[i] = -1;   /* defaults of a kind */
 }
 
 /* ---- tokens known by their text; the first that exists counts */
