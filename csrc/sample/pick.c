@@ -19,10 +19,11 @@ size_t kipu_first_maximum(const float *logits, size_t n) {
 
 static void apply_greedy(kipu_sampler *s, kipu_token_array *a) {
     (void)s;
-    size_t best = 0;
-    while (best + 1 < a->size && a->data[best].logit != a->data[best].logit) best++;
-    for (size_t i = best + 1; i < a->size; i++) if (a->data[i].logit > a->data[best].logit) best = i;
-    a->selected = (int64_t)best;
+    float max = -INFINITY;
+    size_t first = 0;
+    for (size_t i = 0; i < a->size; i++) max = a->data[i].logit > max ? a->data[i].logit : max;
+    while (first < a->size && a->data[first].logit != max) first++;
+    a->selected = first < a->size ? (int64_t)first : 0;
 }
 
 const sampler_kind kipu_sampler_kind_greedy = {"greedy", apply_greedy, NULL};

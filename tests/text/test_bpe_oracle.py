@@ -40,6 +40,9 @@ PATTERNS = {
     "deepseek-v3": [r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
                     r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|(?:[^\r\n\p{L}\p{P}\p{S}]|~)?[\p{L}\p{M}]+"
                     rf"| ?{SIGN}+[\r\n]*|{SPACES}"],
+    # of the letters of the cased scripts, those that are among CHARACTERS and WORDS
+    "deepseek-llm": [r"[\r\n]", "\\s?[A-Za-z\u00e9\u00c9\u00df\u0130\u01c5\u0436\u0416\u03c3\uff21]+",
+                     "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3001\u3002]+", r"\s+\z", ASIAN, r"\p{N}+"],
     "deepseek-coder": [r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", ASIAN, r"\p{N}"],
     "bloom": [UNSTOPPED],
     "viking": [UNSTOPPED, r"\p{N}"],
