@@ -89,7 +89,8 @@ $(PEER)/installed:
 lint: $(VENV)/test-installed
 	$(PIP) ruff
 	$(BIN)/ruff check .
-	CFLAGS="-Werror -Wshadow" KIPU_BUILD=debug $(RUN) setup.py -q build --build-lib build/lint
+	! git grep -nE '.{141}' -- '*.c' '*.h' '*.py' '*.pyx' '*.pxi'
+	CFLAGS=-Werror $(RUN) setup.py -q build --build-lib build/lint
 	$(RUN) -m pytest -q tests/house
 
 clean:

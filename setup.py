@@ -20,8 +20,10 @@ from setuptools.command.build_ext import build_ext
 
 ROOMS = ("base", "quants", "kernels", "ops", "memory", "text", "sample", "engine")
 # No -march=native, no fast-math, no OpenMP: a wheel runs on every machine, and a float operation is the one that was written.
-BASE_FLAGS = ["-std=c11", "-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wextra", "-pthread", "-fPIC", "-Icsrc", "-Isrc/kipu/include"]
-CYTHON_FLAGS = ["-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wno-unused-function", "-pthread", "-fPIC", "-Icsrc", "-Isrc/kipu/include"]
+INCLUDES = ["-Icsrc", "-Isrc/kipu/include"]
+BASE_FLAGS = ["-std=c11", "-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wextra", "-pthread", "-fPIC", *INCLUDES]
+CYTHON_FLAGS = ["-fvisibility=hidden", "-ffp-contract=off", "-Wall", "-Wno-unused-function", "-pthread", "-fPIC", *INCLUDES,
+                f"-I{sysconfig.get_path('include')}"]
 BUILDS = {
     "": ["-O3"],
     "debug": ["-O1", "-g", "-UNDEBUG"],
@@ -33,7 +35,8 @@ AVX2 = ["-mavx2", "-mfma", "-mf16c"]
 # tier: (machines, flags). Everything else, `ref` included, gets the machine's baseline.
 TIERS = {
     "avx2": (X86, AVX2),
-    "avx512": (X86, AVX2 + ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vbmi", "-mavx512vnni", "-mprefer-vector-width=512"]),
+    "avx512": (X86, AVX2 + ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mavx512vbmi", "-mavx512vnni",
+                            "-mprefer-vector-width=512"]),
     "neon": (ARM, ["-march=armv8.2-a+dotprod+fp16"]),
 }
 DISPATCHER = "csrc/kernels/kernels.c"   # the only file that knows which tiers were built
@@ -82,7 +85,7 @@ class BuildExt(build_ext):
     def build_extension(self, ext):
         tiers = self.find_tiers()
         files = [(path, flags_of(path, tiers)) for path in c_files(tiers)]
-        files += [(path, BUILDS[build_kind()] + CYTHON_FLAGS + [f"-I{sysconfig.get_path('include')}"]) for path in ext.sources]
+        files += [(path, BUILDS[build_kind()] + CYTHON_FLAGS) for path in ext.sources]
         with ThreadPoolExecutor(jobs()) as pool:
             objects = list(pool.map(lambda job: self.compile_one(*job), files))
         self.link(ext, objects)
@@ -144,7 +147,8 @@ def core_extension():
     kind = build_kind()
     checks = kind != ""
     core = Extension("kipu._core", ["src/kipu/_core.pyx"], depends=sorted(glob("src/kipu/core/*.pxi")))
-    directives = {"language_level": "3", "embedsignature": True, "freethreading_compatible": True, "boundscheck": checks, "initializedcheck": checks}
+    directives = {"language_level": "3", "embedsignature": True, "freethreading_compatible": True,
+                  "boundscheck": checks, "initializedcheck": checks}
     return cythonize([core], compiler_directives=directives, build_dir=f"build/cython{'-' + kind if kind else ''}")
 
 

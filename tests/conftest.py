@@ -20,11 +20,11 @@ def reference():
 @pytest.fixture(scope="session")
 def real_model():
     """A function: name of a real model -> its path. Mark such tests `real`: they skip where `make test` has not pulled the models."""
-    from kipu._pull import find
+    pull = pytest.importorskip("kipu._pull")
 
     def path_of(name):
         try:
-            return find(name)
+            return pull.find(name)
         except FileNotFoundError as e:
             pytest.skip(str(e))
     return path_of

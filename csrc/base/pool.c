@@ -200,7 +200,8 @@ static void run_task(kipu_pool *p, kipu_task task, void *arg, int count) {
 }
 
 kipu_status kipu_pool_run(kipu_pool *p, int n_workers, kipu_task task, void *arg, kipu_error *err) {
-    KIPU_REQUIRE(p->process == getpid(), err, KIPU_E_STATE, "this thread pool belongs to process %d and cannot be used after fork", (int)p->process);
+    KIPU_REQUIRE(p->process == getpid(), err, KIPU_E_STATE, "this thread pool belongs to process %d and cannot be used after fork",
+                 (int)p->process);
     KIPU_REQUIRE(!is_worker(p), err, KIPU_E_STATE, "this thread is running a task of the pool and cannot start another one in it");
     pthread_mutex_lock(&p->running);
     atomic_store(&p->seats[0].owner, self());

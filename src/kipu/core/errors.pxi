@@ -2,7 +2,8 @@
 
 cdef extern from "base/error.h" nogil:
     ctypedef enum kipu_status:
-        KIPU_OK, KIPU_E_ARG, KIPU_E_MEMORY, KIPU_E_IO, KIPU_E_FORMAT, KIPU_E_UNSUPPORTED, KIPU_E_STATE, KIPU_E_FULL, KIPU_E_ABORTED, KIPU_E_INTERNAL
+        KIPU_OK, KIPU_E_ARG, KIPU_E_MEMORY, KIPU_E_IO, KIPU_E_FORMAT, KIPU_E_UNSUPPORTED, KIPU_E_STATE, KIPU_E_FULL, KIPU_E_ABORTED
+        KIPU_E_INTERNAL
     ctypedef struct kipu_error:
         kipu_status status
         char message[256]
