@@ -7,7 +7,7 @@
 #include "kernels/avx512/matmul_codes_avx512.h"
 
 enum {
-    PREFETCH_AHEAD = 2048,   /* bytes; past the end of the panels it touches nothing (a prefetch cannot fault) */
+    PREFETCH_AHEAD = 1024,   /* bytes; past the end of the panels it touches nothing (a prefetch cannot fault) */
     FEW_TOKENS = 4           /* most tokens of one pass */
 };
 
