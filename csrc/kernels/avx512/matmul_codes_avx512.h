@@ -1,14 +1,13 @@
 /* From a panel block to what vpdpbusd eats: 64 unsigned bytes, 16 rows (lanes) x 4 consecutive k.
  *
  * Every function takes the format as its first argument and is always inlined with a constant, so each `if` on it is decided at compile
- * time. A block is walked in steps, a step in words (64 bytes: word w of 16 rows), and one word gives up to four vectors of codes:
+ * time. A block is walked in steps, a step in words (64 bytes: word w of 16 rows), and one word gives up to two vectors of codes:
  *
  *     format          groups/block  groups/step  words/step  codes/word   code c of word w belongs to
  *     Q4_0 Q4_1            1             1            4           2       group 0, k4 = w + 4c     (low, high nibble)
  *     Q5_0 Q5_1            1             1            4           2       the same, 5th bit from the qh word
  *     Q8_0                 1             1            8           1       group 0, k4 = w
- *     Q4_K Q5_K            8             2            8           2       group c of the step, k4 = w
- *     Q6_K                 8             4            8           4       group c of the step, k4 = w
+ *     Q4_K Q5_K Q6_K       8             2            8           2       group c of the step, k4 = w
  *
  * k4 counts words of four activations inside their group of 32. Codes are unsigned: true code + zero. */
 #ifndef KIPU_KERNELS_AVX512_MATMUL_CODES_AVX512_H
@@ -27,9 +26,9 @@ KIPU_INLINE bool is_k_quant(int type) { return type == KIPU_Q4_K || type == KIPU
 KIPU_INLINE bool has_min(int type) { return type == KIPU_Q4_1 || type == KIPU_Q5_1 || type == KIPU_Q4_K || type == KIPU_Q5_K; }
 
 KIPU_INLINE int block_groups(int type) { return is_k_quant(type) ? 8 : 1; }
-KIPU_INLINE int step_groups(int type) { return type == KIPU_Q6_K ? 4 : is_k_quant(type) ? 2 : 1; }
+KIPU_INLINE int step_groups(int type) { return is_k_quant(type) ? 2 : 1; }
 KIPU_INLINE int step_words(int type) { return is_k_quant(type) || type == KIPU_Q8_0 ? 8 : 4; }
-KIPU_INLINE int word_codes(int type) { return type == KIPU_Q6_K ? 4 : type == KIPU_Q8_0 ? 1 : 2; }
+KIPU_INLINE int word_codes(int type) { return type == KIPU_Q8_0 ? 1 : 2; }
 
 /* Which group of the step, and which k4 of that group, code c of word w is. */
 KIPU_INLINE int code_group(int type, int c) { return is_k_quant(type) ? c : 0; }
@@ -133,7 +132,7 @@ KIPU_INLINE __m512i fifth_bits(__m512i qh, int k4) {
 }
 
 /* Q4_0 Q4_1 Q5_0 Q5_1 */
-KIPU_INLINE void decode_nibbles(int type, __m512i code[4], const uint8_t *block, int w) {
+KIPU_INLINE void decode_nibbles(int type, __m512i code[2], const uint8_t *block, int w) {
     bool five = type == KIPU_Q5_0 || type == KIPU_Q5_1;
     const uint8_t *qh = block + (has_min(type) ? 2 : 1) * HALVES, *qs = qh + (five ? WORD : 0);
     __m512i x = load_word(qs + w * WORD);
@@ -147,7 +146,7 @@ KIPU_INLINE void decode_nibbles(int type, __m512i code[4], const uint8_t *block,
 }
 
 /* Q4_K Q5_K: step s holds the groups 2s (low nibbles) and 2s + 1; the 5th bits of group g are bit g of the 32 bytes qh. */
-KIPU_INLINE void decode_k45(int type, __m512i code[4], const uint8_t *block, int step, int w) {
+KIPU_INLINE void decode_k45(int type, __m512i code[2], const uint8_t *block, int step, int w) {
     const uint8_t *qh = block + 2 * HALVES + 3 * WORD, *qs = qh + (type == KIPU_Q5_K ? 8 * WORD : 0);
     __m512i x = load_word(qs + (8 * step + w) * WORD);
     code[0] = low_nibbles(x);
@@ -159,18 +158,18 @@ KIPU_INLINE void decode_k45(int type, __m512i code[4], const uint8_t *block, int
     }
 }
 
-/* Q6_K: step s is one half (128) of the block; ql words 0..7 and 8..15 hold groups 0, 2 and 1, 3; qh two bits of all four. */
-KIPU_INLINE void decode_k6(__m512i code[4], const uint8_t *block, int step, int w) {
-    const uint8_t *ql = block + HALVES + 16 * BYTES + 16 * step * WORD;
-    const uint8_t *qh = block + HALVES + 16 * BYTES + 32 * WORD + 8 * step * WORD;
+/* Q6_K: steps 2h and 2h + 1 are the groups 0, 1 and 2, 3 of half h of the block; the low and the high nibbles of ql words 0..7 (groups 0, 2)
+ * and 8..15 (1, 3); qh holds two more bits of all four. */
+KIPU_INLINE void decode_k6(__m512i code[2], const uint8_t *block, int step, int w) {
+    int half = step / 2, high = step % 2;
+    const uint8_t *ql = block + HALVES + 16 * BYTES + 16 * half * WORD;
+    const uint8_t *qh = block + HALVES + 16 * BYTES + 32 * WORD + 8 * half * WORD;
     __m512i a = load_word(ql + w * WORD), b = load_word(ql + (8 + w) * WORD), bits = load_word(qh + w * WORD);
-    code[0] = or_masked(low_nibbles(a), shift_right(bits, -4), 0x30);
-    code[1] = or_masked(low_nibbles(b), shift_right(bits, -2), 0x30);
-    code[2] = or_masked(high_nibbles(a), bits, 0x30);
-    code[3] = or_masked(high_nibbles(b), shift_right(bits, 2), 0x30);
+    code[0] = or_masked(high ? high_nibbles(a) : low_nibbles(a), shift_right(bits, 4 * high - 4), 0x30);
+    code[1] = or_masked(high ? high_nibbles(b) : low_nibbles(b), shift_right(bits, 4 * high - 2), 0x30);
 }
 
-KIPU_INLINE void decode_word(int type, __m512i code[4], const uint8_t *block, int step, int w) {
+KIPU_INLINE void decode_word(int type, __m512i code[2], const uint8_t *block, int step, int w) {
     if (type == KIPU_Q6_K)
         decode_k6(code, block, step, w);
     else if (is_k_quant(type))

@@ -35,10 +35,10 @@ KIPU_INLINE void decode_codes(int type, panel_chunk *out, int g, const uint8_t *
     for (int step = 0; step < block_groups(type) / step_groups(type); step++) {
 #pragma GCC unroll 8
         for (int w = 0; w < step_words(type); w++) {
-            __m512i code[4];
+            __m512i code[2];
             prefetch_share(type, block, step, w);
             decode_word(type, code, block, step, w);
-#pragma GCC unroll 4
+#pragma GCC unroll 2
             for (int c = 0; c < word_codes(type); c++) {
                 int k4 = (step * step_groups(type) + code_group(type, c)) * (KIPU_GROUP / 4) + code_k4(type, w, c);
                 _mm512_storeu_si512(codes + k4 * WORD, code[c]);
@@ -121,20 +121,20 @@ KIPU_INLINE void gemm_panels(int type, float *y, const uint8_t *panels, int n_pa
     }
 }
 
-/* One panel, decoded in registers, in passes over few tokens each, of which only the first one waits for memory. Beyond two passes the
- * decoding costs more than the detour through scratch. */
+/* Up to here, decoding in every pass costs less than the detour through scratch. */
+KIPU_INLINE int most_few(int type) { return (type == KIPU_Q6_K ? 2 : 3) * FEW_TOKENS; }
+
+/* One panel times few tokens, in passes of equal length, of which only the first one waits for memory. */
 KIPU_INLINE void gemm_few(int type, float *y, const uint8_t *panel, const kipu_acts *a, int t0, int nt) {
-    while (nt > 0) {
-        int pass = nt < few_tokens(type) ? nt : few_tokens(type);
+    for (int passes = (nt + FEW_TOKENS - 1) / FEW_TOKENS; passes > 0; passes--) {
+        int pass = (nt + passes - 1) / passes;
         few_acts acts = acts_from(a, t0);
-        if (pass == 1)
-            gemv_panel(type, 1, y, panel, acts);
-        else if (pass == 2)
-            gemv_panel(type, 2, y, panel, acts);
-        else if (pass == 3)
-            gemv_panel(type, few_tokens(type) < 3 ? 1 : 3, y, panel, acts);
-        else
-            gemv_panel(type, few_tokens(type) < 4 ? 1 : 4, y, panel, acts);
+        switch (pass) {
+        case 1: gemv_panel(type, 1, y, panel, acts); break;
+        case 2: gemv_panel(type, 2, y, panel, acts); break;
+        case 3: gemv_panel(type, 3, y, panel, acts); break;
+        default: gemv_panel(type, 4, y, panel, acts); break;
+        }
         nt -= pass;
         t0 += pass;
         y += pass * KIPU_PANEL_ROWS;
@@ -144,7 +144,7 @@ KIPU_INLINE void gemm_few(int type, float *y, const uint8_t *panel, const kipu_a
 /* The body of every quantised gemm of kernels.h. */
 KIPU_INLINE void gemm_body(int type, float *y, const void *panels, int n_panels, const kipu_acts *a, int t0, int nt, void *scratch) {
     size_t panel_bytes = (size_t)(a->k / KIPU_GROUP / block_groups(type)) * block_bytes(type);
-    bool few = nt <= 2 * few_tokens(type);
+    bool few = nt <= most_few(type);
     int step = few ? 1 : CHUNK_PANELS;
     for (int p = 0; p < n_panels; p += step) {
         float *out = y + (size_t)p * nt * KIPU_PANEL_ROWS;

@@ -11,9 +11,6 @@ enum {
     FEW_TOKENS = 4           /* most tokens of one pass */
 };
 
-/* Tokens of one pass; Q6_K needs eight integer sums for each of them. */
-KIPU_INLINE int few_tokens(int type) { return type == KIPU_Q6_K ? 2 : FEW_TOKENS; }
-
 /* Some tokens from group g on: token t lies k codes and k / 32 groups behind token t - 1. */
 typedef struct few_acts {
     const int8_t *q;
@@ -62,14 +59,14 @@ KIPU_INLINE __m512i zero_seeds(int type, __m512i s) {
 
 /* Integer sums of one step: sum[g][i] belongs to group g of the step; the caller adds [0] and [1], which are chains of their own:
  * k4 0..3 and 4..7 with one token and for Q6_K, else all of k4 is [0]. */
-typedef __m512i step_sums[4][2];
+typedef __m512i step_sums[2][2];
 
 KIPU_INLINE bool two_chains(int type, int nt) { return nt == 1 || type == KIPU_Q6_K; }
 
 KIPU_INLINE void start_sums(int type, int nt, step_sums sum[], int first, const int32_t halves[][64], few_acts a) {
 #pragma GCC unroll 4
     for (int t = 0; t < nt; t++) {
-#pragma GCC unroll 4
+#pragma GCC unroll 2
         for (int g = 0; g < step_groups(type); g++) {
             int i = first + g;
             int32_t s = type == KIPU_Q6_K ? halves[t][8 * i] : a.s[t * (a.k / KIPU_GROUP) + i];
@@ -82,10 +79,10 @@ KIPU_INLINE void start_sums(int type, int nt, step_sums sum[], int first, const 
 KIPU_INLINE void add_products(int type, int nt, step_sums sum[], const uint8_t *block, int step, few_acts a) {
 #pragma GCC unroll 8
     for (int w = 0; w < step_words(type); w++) {
-        __m512i code[4];
+        __m512i code[2];
         prefetch_share(type, block, step, w);
         decode_word(type, code, block, step, w);
-#pragma GCC unroll 4
+#pragma GCC unroll 2
         for (int c = 0; c < word_codes(type); c++) {
             int g = code_group(type, c), k4 = code_k4(type, w, c), chain = two_chains(type, nt) ? k4 / 4 : 0;
             const int8_t *q = a.q + KIPU_GROUP * (step * step_groups(type) + g) + 4 * k4;
@@ -133,7 +130,7 @@ KIPU_INLINE void gemv_block(int type, int nt, __m512 acc[], const uint8_t *block
         int first = step * step_groups(type);
         start_sums(type, nt, sum, first, halves, a);
         add_products(type, nt, sum, block, step, a);
-#pragma GCC unroll 4
+#pragma GCC unroll 2
         for (int i = 0; i < step_groups(type); i++)
             add_few_group(type, nt, acc, &scales, block, first + i, sum, i, a);
     }
