@@ -187,6 +187,12 @@ typedef int32_t unaligned_word __attribute__((may_alias, aligned(1)));
 
 KIPU_INLINE __m256i broadcast4(const void *q) { return _mm256_set1_epi32(*(const unaligned_word *)q); }
 
+/* x, but the compiler does not know: it would reorder long sums of integers so that all their products wait in memory for the end. */
+KIPU_INLINE __m256i in_order(__m256i x) {
+    __asm__("" : "+x"(x));
+    return x;
+}
+
 /* Products of the four codes of each lane and four activations, added in pairs: two 16-bit sums per lane. A pair of Q8_0 reaches
  * 2 * 128 * 127 = 32512, so nothing saturates; |-128| = 128 is right as an unsigned byte. */
 KIPU_INLINE __m256i pair_products(int type, __m256i code, __m256i q) {

@@ -112,7 +112,7 @@ KIPU_INLINE void run_pairs(int type, int nt, step_sums pairs[], const uint8_t *b
 #pragma GCC unroll 4
             for (int t = 0; t < nt; t++) {
                 __m256i x = pair_products(type, code[c], broadcast4(q + t * a.k));
-                pairs[t][g] = starts ? x : _mm256_add_epi16(pairs[t][g], x);
+                pairs[t][g] = in_order(starts ? x : _mm256_add_epi16(pairs[t][g], x));
             }
         }
     }
@@ -130,7 +130,7 @@ KIPU_INLINE void add_products(int type, int nt, step_sums sum[], const uint8_t *
                 factor = half_scale(block, 2 * (step * step_groups(type) + g) + w / 4, side);
 #pragma GCC unroll 4
             for (int t = 0; t < nt; t++)
-                sum[t][g] = _mm256_add_epi32(sum[t][g], _mm256_madd_epi16(pairs[t][g], factor));
+                sum[t][g] = in_order(_mm256_add_epi32(sum[t][g], _mm256_madd_epi16(pairs[t][g], factor)));
         }
     }
 }

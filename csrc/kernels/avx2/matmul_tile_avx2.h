@@ -78,8 +78,8 @@ KIPU_INLINE void tile_pairs(int type, int nt, tile_sums sum, const panel_chunk *
                 x0 = _mm256_add_epi16(x0, seed);
                 x1 = _mm256_add_epi16(x1, seed);
             }
-            sum[0][t] = i == 0 ? x0 : _mm256_add_epi16(sum[0][t], x0);
-            sum[1][t] = i == 0 ? x1 : _mm256_add_epi16(sum[1][t], x1);
+            sum[0][t] = in_order(i == 0 ? x0 : _mm256_add_epi16(sum[0][t], x0));
+            sum[1][t] = in_order(i == 0 ? x1 : _mm256_add_epi16(sum[1][t], x1));
         }
     }
 }
@@ -95,8 +95,8 @@ KIPU_INLINE void tile_wide(int nt, tile_sums sum, const panel_chunk *panel, cons
         for (int t = 0; t < nt; t++) {
             __m256i b = broadcast4(q + t * sizeof(token_chunk) + 4 * i);
             __m256i x0 = _mm256_madd_epi16(code0, b), x1 = _mm256_madd_epi16(code1, b);
-            sum[0][t] = i == 0 ? x0 : _mm256_add_epi32(sum[0][t], x0);
-            sum[1][t] = i == 0 ? x1 : _mm256_add_epi32(sum[1][t], x1);
+            sum[0][t] = in_order(i == 0 ? x0 : _mm256_add_epi32(sum[0][t], x0));
+            sum[1][t] = in_order(i == 0 ? x1 : _mm256_add_epi32(sum[1][t], x1));
         }
     }
 }

@@ -8,6 +8,9 @@ static kipu_kernels table;
 static kipu_matmul_kernels matmul[KIPU_TYPE_COUNT];
 
 static const kipu_matmul_kernels *const improved[KIPU_TYPE_COUNT] = {
+    [KIPU_F32] = &kipu_matmul_f32__avx2,
+    [KIPU_F16] = &kipu_matmul_f16__avx2,
+    [KIPU_BF16] = &kipu_matmul_bf16__avx2,
     [KIPU_Q4_0] = &kipu_matmul_q4_0__avx2,
     [KIPU_Q4_1] = &kipu_matmul_q4_1__avx2,
     [KIPU_Q5_0] = &kipu_matmul_q5_0__avx2,
