@@ -9,8 +9,17 @@
 
 enum { MAX_PARTS = 9999 };
 
+/* A value that stands in for one of the file. `data` of a string is `text`, whose bytes follow the key. */
+typedef struct kipu_override {
+    struct kipu_override *next;
+    kipu_gguf_value value;
+    union { int64_t integer; double real; bool flag; kipu_text text; } data;
+    char key[];
+} kipu_override;
+
 struct kipu_gguf {
     kipu_part *parts;
+    kipu_override *overrides;
     int n_parts;
     kipu_gguf_tensor *tensors;     /* of all parts, file order */
     int64_t n_tensors;
@@ -153,8 +162,17 @@ kipu_status kipu_gguf_open(kipu_gguf **out, const char *const *paths, int n_path
     return status;
 }
 
+static void free_overrides(kipu_override *o) {
+    while (o) {
+        kipu_override *next = o->next;
+        kipu_free(o);
+        o = next;
+    }
+}
+
 void kipu_gguf_close(kipu_gguf *g) {
     if (!g) return;
+    free_overrides(g->overrides);
     for (int64_t i = 0; g->converted && i < g->parts[0].n_values; i++) kipu_free(g->converted[i]);
     for (int i = 0; i < g->n_parts; i++) kipu_part_close(&g->parts[i]);
     kipu_free(g->converted);
@@ -168,7 +186,13 @@ void kipu_gguf_close(kipu_gguf *g) {
 
 int64_t kipu_gguf_n_values(const kipu_gguf *g) { return g->parts[0].n_values; }
 const kipu_gguf_value *kipu_gguf_value_at(const kipu_gguf *g, int64_t i) { return &g->parts[0].values[i]; }
-const kipu_gguf_value *kipu_gguf_find(const kipu_gguf *g, const char *key) { return kipu_part_find(&g->parts[0], key, strlen(key)); }
+
+const kipu_gguf_value *kipu_gguf_find(const kipu_gguf *g, const char *key) {
+    for (const kipu_override *o = g->overrides; o; o = o->next)
+        if (!strcmp(o->key, key)) return &o->value;
+    return kipu_part_find(&g->parts[0], key, strlen(key));
+}
+
 int64_t kipu_gguf_n_tensors(const kipu_gguf *g) { return g->n_tensors; }
 const kipu_gguf_tensor *kipu_gguf_tensor_at(const kipu_gguf *g, int64_t i) { return &g->tensors[i]; }
 uint32_t kipu_gguf_version(const kipu_gguf *g) { return g->parts[0].version; }
@@ -195,6 +219,44 @@ kipu_status kipu_gguf_read(const kipu_gguf *g, const kipu_gguf_tensor *t, uint64
     KIPU_REQUIRE(offset <= t->bytes && size <= t->bytes - offset, err, KIPU_E_ARG, "tensor '%s': bytes %llu + %llu of %llu", t->name,
                  (unsigned long long)offset, (unsigned long long)size, (unsigned long long)t->bytes);
     return kipu_file_read(&g->parts[t->file].file, t->offset + offset, size, dst, err);
+}
+
+/* ------------------------------------------------------------------------------------------------ overrides */
+
+/* Widths do not matter: all integers are of one kind, both floats of another. */
+static int kind_of(int type) {
+    switch (type) {
+    case KIPU_KV_F32: case KIPU_KV_F64: return KIPU_KV_F64;
+    case KIPU_KV_BOOL: case KIPU_KV_STRING: case KIPU_KV_ARRAY: return type;
+    default: return KIPU_KV_I64;
+    }
+}
+
+static void set_override(kipu_override *o, const char *key, int type, const void *data) {
+    size_t key_size = strlen(key);
+    memcpy(o->key, key, key_size + 1);
+    o->value = (kipu_gguf_value){.key = {o->key, key_size}, .type = type, .item = -1, .count = 1, .data = &o->data};
+    if (type == KIPU_KV_I64) o->data.integer = *(const int64_t *)data;
+    if (type == KIPU_KV_F64) o->data.real = *(const double *)data;
+    if (type == KIPU_KV_BOOL) o->data.flag = *(const bool *)data;
+    if (type != KIPU_KV_STRING) return;
+    kipu_text text = *(const kipu_text *)data;
+    if (text.size) memcpy(o->key + key_size + 1, text.data, text.size);
+    o->data.text = (kipu_text){o->key + key_size + 1, text.size};
+}
+
+kipu_status kipu_gguf_override(kipu_gguf *g, const char *key, int type, const void *data, kipu_error *err) {
+    static const char *const names[] = {[KIPU_KV_BOOL] = "a bool", [KIPU_KV_STRING] = "a string", [KIPU_KV_ARRAY] = "an array",
+                                        [KIPU_KV_I64] = "an integer", [KIPU_KV_F64] = "a float"};
+    const kipu_gguf_value *old = kipu_gguf_find(g, key);
+    KIPU_REQUIRE(!old || kind_of(old->type) == type, err, KIPU_E_ARG, "metadata key '%.127s' is %s in the file, the override is %s", key,
+                 names[kind_of(old->type)], names[type]);
+    kipu_override *o = kipu_alloc(sizeof *o + strlen(key) + 1 + (type == KIPU_KV_STRING ? ((const kipu_text *)data)->size : 0));
+    KIPU_REQUIRE(o, err, KIPU_E_MEMORY, "no memory for an override of metadata");
+    set_override(o, key, type, data);
+    o->next = g->overrides;
+    g->overrides = o;
+    return KIPU_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------ for the vocabulary */

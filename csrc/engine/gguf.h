@@ -47,6 +47,11 @@ const kipu_gguf_tensor *kipu_gguf_find_tensor(const kipu_gguf *g, const char *na
 uint64_t kipu_gguf_file_bytes(const kipu_gguf *g);                                  /* all parts */
 uint32_t kipu_gguf_version(const kipu_gguf *g);
 
+/* Puts a value in place of the file's (or adds one): kipu_gguf_find and everything above it then see that. Only before the file is shared.
+ * type and data: KIPU_KV_I64 int64_t, KIPU_KV_F64 double, KIPU_KV_BOOL bool, KIPU_KV_STRING kipu_text; all is copied.
+ * KIPU_E_ARG: the file has a value of another kind (integer, float, bool, string, array) under this key; nothing changed. */
+kipu_status kipu_gguf_override(kipu_gguf *g, const char *key, int type, const void *data, kipu_error *err);
+
 /* Bytes [offset, offset + size) of a tensor's data into dst. KIPU_E_IO if the file has become shorter. */
 kipu_status kipu_gguf_read(const kipu_gguf *g, const kipu_gguf_tensor *t, uint64_t offset, uint64_t size, void *dst, kipu_error *err);
 

@@ -72,28 +72,10 @@ def parse_overrides(overrides):
             raise ValueError(f"kv_overrides: keys are strings of at most {_MAX_OVERRIDE} bytes, got {key!r}")
         if not isinstance(value, (bool, int, float, str)) or (isinstance(value, str) and len(value.encode()) > _MAX_OVERRIDE):
             raise ValueError(f"kv_overrides['{key}'] must be an int, a float, a bool or a string of at most {_MAX_OVERRIDE} bytes, got {value!r}")
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise ValueError(f"kv_overrides['{key}'] must fit 64 bits, got {value}")
         out[key] = value
     return out
-
-
-class Metadata:
-    """Metadata of a model as a read-only mapping with `get`, overrides applied. An override of another type than the file's is ignored."""
-
-    def __init__(self, handle, overrides):
-        self._handle, self._overrides = handle, overrides
-
-    def get(self, key, default=None):
-        if key not in self._overrides:
-            return self._handle.get(key, default)
-        new, old = self._overrides[key], self._handle.get(key)
-        if old is not None and _kind(new) != _kind(old):
-            _log.emit(_log.WARN, f"kv_overrides['{key}'] = {new!r} is ignored: the model has {_kind(old)}")
-            return old
-        return new
-
-
-def _kind(value):
-    return next((name for kind, name in ((bool, "a bool"), (int, "an int"), (float, "a float"), (str, "a string")) if isinstance(value, kind)), "an array")
 
 
 # ------------------------------------------------------------------------------------------------ models, contexts
@@ -119,12 +101,11 @@ def load_model(paths, params):
 
     if not paths:
         raise ValueError("no path of a model was given")
-    handle = ModelHandle([path_bytes(p) for p in paths], params.vocab_only)
+    handle = ModelHandle([path_bytes(p) for p in paths], params.vocab_only, parse_overrides(params.kv_overrides))
     _log.emit_all(handle.warnings)
     if params.vocab_only:
         return handle
-    metadata = Metadata(handle, parse_overrides(params.kv_overrides))
-    hp = build_program(handle, metadata, handle.vocab.size)
+    hp = build_program(handle, handle, handle.vocab.size)
     progress = Progress(params.progress_callback, params.progress_callback_user_data)
     try:
         handle.load(hp, cpu_usable(), params.check_tensors, progress)

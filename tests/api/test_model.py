@@ -44,7 +44,7 @@ def test_bad_files_give_none_and_a_line(tmp_path, log, data):
 
 def test_damaged_files(llama_path, tmp_path):
     data = llama_path.read_bytes()
-    for name, changed in (("cut", data[:-4096]), ("head", data[:200]), ("arch", data.replace(b"llama", b"xlama"))):
+    for name, changed in (("version", data[:4] + b"\1" + data[5:]), ("cut", data[:-4096]), ("head", data[:200]), ("arch", data.replace(b"llama", b"xlama"))):
         path = tmp_path / f"{name}.gguf"
         path.write_bytes(changed)
         assert load(path) is None
@@ -188,12 +188,18 @@ def test_overrides(llama_path, overrides):
     assert kipu.llama_model_n_ctx_train(load(llama_path, kv_overrides=overrides)) == 99
 
 
+def test_overrides_reach_the_vocabulary_and_new_keys(llama_path):
+    m = load(llama_path, kv_overrides={"llama.vocab_size": 64, "tokenizer.chat_template": "short", "my.real": 0.5, "my.flag": True})
+    assert kipu.llama_model_chat_template(m, None) == b"short" and m.get("my.real") == 0.5 and m.get("my.flag") is True
+    assert load(llama_path, kv_overrides={"tokenizer.ggml.model": "nonsense"}) is None
+
+
 def test_overrides_of_another_type_are_ignored(llama_path, log):
     assert kipu.llama_model_n_ctx_train(load(llama_path, kv_overrides={"llama.context_length": 1.5, "nobody.asks": 1})) == 128
     assert any(level == 3 and "context_length" in text for level, text in log)
 
 
-@pytest.mark.parametrize("overrides", [{"a" * 128: 1}, {"a": "b" * 128}, {"a": [1]}])
+@pytest.mark.parametrize("overrides", [{"a" * 128: 1}, {"a": "b" * 128}, {"a": [1]}, {"a": 2**63}, {"a": "\ud800"}])
 def test_overrides_that_cannot_be(llama_path, log, overrides):
     assert load(llama_path, kv_overrides=overrides) is None and log[-1][0] == 4
 

@@ -25,6 +25,7 @@ cdef extern from "engine/gguf.h" nogil:
         uint64_t bytes
     kipu_status kipu_gguf_open(kipu_gguf **out, const char *const *paths, int n_paths, kipu_error *err)
     void kipu_gguf_close(kipu_gguf *g)
+    kipu_status kipu_gguf_override(kipu_gguf *g, const char *key, int type, const void *data, kipu_error *err)
     int64_t kipu_gguf_n_values(const kipu_gguf *g)
     const kipu_gguf_value *kipu_gguf_value_at(const kipu_gguf *g, int64_t i)
     const kipu_gguf_value *kipu_gguf_find(const kipu_gguf *g, const char *key)

@@ -49,8 +49,38 @@ cdef kipu_gguf *open_gguf(list paths) except NULL:
     with nogil:
         status = kipu_gguf_open(&file, names, n, &err)
     free(names)
+    if status == KIPU_E_UNSUPPORTED:    # no later version of kipu reads these files
+        status = KIPU_E_FORMAT
     check(status, &err)
     return file
+
+
+cdef int override_value(kipu_gguf *file, str key, value, list warnings) except -1:
+    """value: bool, int, float or str. Of another kind than the file's: ignored with a warning."""
+    cdef kipu_error err
+    cdef kipu_status status
+    cdef bytes raw = key.encode(), text
+    cdef int64_t integer
+    cdef double real
+    cdef c_bool flag
+    cdef kipu_text part
+    if isinstance(value, bool):
+        flag = value
+        status = kipu_gguf_override(file, raw, KIPU_KV_BOOL, &flag, &err)
+    elif isinstance(value, int):
+        integer = value
+        status = kipu_gguf_override(file, raw, KIPU_KV_I64, &integer, &err)
+    elif isinstance(value, float):
+        real = value
+        status = kipu_gguf_override(file, raw, KIPU_KV_F64, &real, &err)
+    else:
+        text = value.encode()
+        part.data, part.size = text, len(text)
+        status = kipu_gguf_override(file, raw, KIPU_KV_STRING, &part, &err)
+    if status == KIPU_E_ARG:
+        warnings.append((3, f"override ignored: {err.message.decode('utf-8', 'replace')}"))
+        return 0
+    return check(status, &err)
 
 
 cdef dict _KV_DTYPES = {
@@ -110,12 +140,13 @@ cdef class ModelHandle:
     cdef readonly bint vocab_only
     cdef object __weakref__
 
-    def __init__(self, list paths, bint vocab_only=False):
+    def __init__(self, list paths, bint vocab_only=False, dict overrides=None):
         """Opens one file, or all parts of a split set in order.
 
         Parameters
         ----------
         paths : list of bytes.
+        overrides : metadata key -> bool, int, float or str in place of the file's value.
 
         Raises
         ------
@@ -127,6 +158,12 @@ cdef class ModelHandle:
         cdef kipu_status status
         core = ModelCore()
         self.warnings, self.vocab_only = [], vocab_only
+        try:
+            for key, value in (overrides or {}).items():
+                override_value(file, key, value, self.warnings)
+        except:
+            kipu_gguf_close(file)
+            raise
         cdef void *warnings = <void *>self.warnings
         cdef kipu_model **out = &core.m
         with nogil:
