@@ -10,9 +10,6 @@ cdef extern from "<stdbool.h>" nogil:
     ctypedef bint c_bool "bool"
 
 cdef extern from "text/vocab.h" nogil:
-    ctypedef struct kipu_text:
-        const char *data
-        size_t size
     ctypedef struct kipu_vocab:
         pass
     ctypedef struct kipu_vocab_source:
@@ -42,10 +39,6 @@ cdef extern from "text/vocab.h" nogil:
                                 c_bool unparse_special, int64_t *needed, kipu_error *err)
 
 cdef extern from "engine/gguf.h" nogil:
-    ctypedef struct kipu_gguf:
-        pass
-    kipu_status kipu_gguf_open(kipu_gguf **out, const char *const *paths, int n_paths, kipu_error *err)
-    void kipu_gguf_close(kipu_gguf *g)
     kipu_vocab_source kipu_gguf_vocab_source(kipu_gguf *g)
 
 # In the order of kipu_special.
