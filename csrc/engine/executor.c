@@ -47,8 +47,6 @@ typedef struct walk {
     const kipu_kv_spans *spans[2];       /* base, window */
 } walk;
 
-enum { OP_SCRATCH = 1024 * 1024 };
-
 static size_t round_64(size_t n) { return (n + 63) / 64 * 64; }
 
 /* ------------------------------------------------------------------------------------------------ making one */
@@ -70,16 +68,18 @@ static kipu_status make_ropes(kipu_executor *e, const kipu_executor_params *para
     return KIPU_OK;
 }
 
-/* Heads and width of the widest attention step, for its partial results. */
-static size_t partials_size(const kipu_executor *e, int64_t max_positions) {
-    size_t most = 0;
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+/* What the most demanding attention step needs: shared partial results, and scratch of each worker. */
+static void attention_sizes(const kipu_executor *e, int64_t max_positions, size_t *partials, size_t *scratch) {
+    *partials = *scratch = 0;
     for (int32_t i = 0; i < e->plan->n_steps; i++) {
         if (e->plan->steps[i].kind != KIPU_STEP_ATTENTION) continue;
         const kipu_node *n = &e->plan->nodes[e->plan->steps[i].main];
-        size_t bytes = kipu_attention_partials(e->max_tokens, n->i[0], n->width / n->i[0], max_positions);
-        if (bytes > most) most = bytes;
+        kipu_attn_head head = {.d_k = e->plan->nodes[n->src[0]].width / n->i[0], .d_v = n->width / n->i[0]};
+        *partials = larger(*partials, kipu_attention_partials(e->max_tokens, n->i[0], head.d_v, max_positions));
+        *scratch = larger(*scratch, kipu_attention_scratch(e->max_tokens, &head));
     }
-    return most;
 }
 
 static size_t longest_embedding_row(const kipu_executor *e) {
@@ -87,13 +87,13 @@ static size_t longest_embedding_row(const kipu_executor *e) {
     for (int32_t v = 0; v < e->plan->n_nodes; v++) {
         if (e->plan->nodes[v].op != KIPU_OP_EMBED) continue;
         const kipu_weight *w = kipu_model_weight_at(e->model, e->plan->nodes[v].weight);
-        if (w->panel_bytes > most) most = w->panel_bytes;
+        most = larger(most, w->panel_bytes);
     }
     return most;
 }
 
-static void lay_out_scratch(kipu_executor *e) {
-    size_t op = kipu_matmul_scratch() > OP_SCRATCH ? kipu_matmul_scratch() : OP_SCRATCH;
+static void lay_out_scratch(kipu_executor *e, size_t attention) {
+    size_t op = larger(kipu_matmul_scratch(), attention);
     size_t k = e->plan->max_input_width;
     e->chain_at = round_64(op);
     e->acts_at = e->chain_at + KIPU_STEP_CHAIN_MAX * round_64((size_t)e->plan->max_chain_width * sizeof(float));
@@ -115,12 +115,13 @@ static kipu_status make_buffers(kipu_executor *e, int64_t max_positions, kipu_er
     KIPU_REQUIRE(e->arena && e->codes && e->scales && e->sums && e->base && e->jobs && e->out_pos, err, KIPU_E_MEMORY,
                  "no memory for the compute buffers of %d tokens (%zu bytes)", e->max_tokens, e->arena_bytes);
     e->out_seq = e->out_pos + n;
-    e->partials_bytes = partials_size(e, max_positions);
+    size_t attention;
+    attention_sizes(e, max_positions, &e->partials_bytes, &attention);
     if (e->partials_bytes) {
         e->partials = kipu_huge_alloc(e->partials_bytes);
         KIPU_REQUIRE(e->partials, err, KIPU_E_MEMORY, "no memory for %zu bytes of attention results", e->partials_bytes);
     }
-    lay_out_scratch(e);
+    lay_out_scratch(e, attention);
     return kipu_executor_reserve(e, 1, err);
 }
 
