@@ -1,6 +1,7 @@
 /* A copy of the ref table with the entries this tier improves. */
 #include "kernels/tiers.h"
 #include <pthread.h>
+#include "kernels/avx2/attention_avx2.h"
 #include "kernels/avx2/matmul_avx2.h"
 #include "kernels/avx2/rows_avx2.h"
 
@@ -43,6 +44,8 @@ static void improve_others(void) {
     table.to_half = kipu_to_half__avx2;
     table.from_half = kipu_from_half__avx2;
     table.argmax = kipu_argmax__avx2;
+    table.attention = kipu_attention__avx2;
+    table.attention_merge = kipu_attention_merge__avx2;
 }
 
 static void build(void) {
