@@ -158,7 +158,7 @@ KIPU_INLINE void decode_k45(int type, __m512i code[2], const uint8_t *block, int
     }
 }
 
-/* Q6_K: steps 2h and 2h + 1 are the groups 0, 1 and 2, 3 of half h of the block; the low and the high nibbles of ql words 0..7 (groups 0, 2)
+/* Q6_K: steps 2h and 2h + 1 are groups 0, 1 and 2, 3 of half h of the block: the low and the high nibbles of ql words 0..7 (groups 0, 2)
  * and 8..15 (1, 3); qh holds two more bits of all four. */
 KIPU_INLINE void decode_k6(__m512i code[2], const uint8_t *block, int step, int w) {
     int half = step / 2, high = step % 2;
