@@ -1,7 +1,7 @@
 /* How close the AVX-512 matmul kernels come to the limits of one core.
  *
  *     A="-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vbmi -mavx512vnni"
- *     gcc -std=gnu11 -O3 -ffp-contract=off $A -mprefer-vector-width=512 -Icsrc benchmarks/kernels_bench.c csrc/kernels/avx512/[mt]a*.c \
+ *     gcc -std=gnu11 -O3 -ffp-contract=off $A -mprefer-vector-width=512 -Icsrc benchmarks/kernels_bench.c csrc/kernels/avx512/[a-z]*.c \
  *         csrc/kernels/ref/[a-z]*.c csrc/quants/formats.c -lm -lpthread -o kernels_bench && ./kernels_bench [format ...]
  *
  * Prints the limits (register-only VNNI and FMA loops, streaming read), then per format: gemv GB/s over weights that do not fit any cache
