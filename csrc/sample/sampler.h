@@ -34,13 +34,15 @@ void kipu_sampler_reset(kipu_sampler *s);
 kipu_sampler *kipu_sampler_clone(const kipu_sampler *s);
 uint32_t kipu_sampler_seed(const kipu_sampler *s);            /* 0xFFFFFFFF: has none */
 
-/* Chains only. add takes ownership (KIPU_E_ARG: not a chain, already in a chain, itself, nested more than 16 deep). remove gives it back (NULL: out of range). */
+/* Chains only. add takes ownership (KIPU_E_ARG: not a chain, already in a chain, itself, nested more than 16 deep).
+ * remove gives it back (NULL: out of range). */
 kipu_status kipu_sampler_chain_add(kipu_sampler *chain, kipu_sampler *s, kipu_error *err);
 kipu_sampler *kipu_sampler_chain_get(const kipu_sampler *chain, int32_t i);
 int32_t kipu_sampler_chain_n(const kipu_sampler *chain);
 kipu_sampler *kipu_sampler_chain_remove(kipu_sampler *chain, int32_t i);
 
-/* Array of n_vocab logits -> apply -> accept -> id. KIPU_E_STATE: nothing was selected. A chain that is one greedy sampler never builds the array. */
+/* Array of n_vocab logits -> apply -> accept -> id. KIPU_E_STATE: nothing was selected.
+ * A chain that is one greedy sampler never builds the array. */
 kipu_status kipu_sampler_sample(kipu_sampler *s, const float *logits, int32_t n_vocab, int32_t *token, kipu_error *err);
 
 #endif

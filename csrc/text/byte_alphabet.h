@@ -16,8 +16,10 @@ static inline uint32_t byte_to_letter(uint8_t byte) {
 
 /* -1: not in the alphabet */
 static inline int letter_to_byte(uint32_t letter) {
-    if (letter >= 0x100) return letter <= 0x120 ? (int)letter - 0x100 : letter <= 0x142 ? (int)letter - 0x121 + 0x7f : letter == 0x143 ? 0xad : -1;
-    return byte_to_letter((uint8_t)letter) == letter ? (int)letter : -1;
+    if (letter < 0x100) return byte_to_letter((uint8_t)letter) == letter ? (int)letter : -1;
+    if (letter <= 0x120) return (int)letter - 0x100;
+    if (letter <= 0x142) return (int)letter - 0x121 + 0x7f;
+    return letter == 0x143 ? 0xad : -1;
 }
 
 #endif

@@ -36,7 +36,8 @@ typedef struct kipu_vocab_source {
 /* Called with warnings during creation (doubtful metadata). May be NULL. level: 3 = WARN. */
 typedef void (*kipu_vocab_warn)(void *arg, int level, const char *message);
 
-/* Reads tokenizer.ggml.* (and general.architecture, general.name, {arch}.vocab_size). Errors name the key, what it holds and what was expected.
+/* Reads tokenizer.ggml.* (and general.architecture, general.name, {arch}.vocab_size). Errors name the key, what it
+ * holds and what was expected.
  * WPM, UGM and RWKV load as tables: everything but kipu_tokenize works. */
 kipu_status kipu_vocab_new(kipu_vocab **out, const kipu_vocab_source *source, kipu_vocab_warn warn, void *warn_arg, kipu_error *err);
 void kipu_vocab_free(kipu_vocab *v);
@@ -66,7 +67,7 @@ bool kipu_vocab_add_space_prefix(const kipu_vocab *v);
  * (SPM); KIPU_E_ARG beyond 2^29 bytes; KIPU_E_MEMORY. A doubled bos or eos is left to the caller to see. */
 kipu_status kipu_tokenize(const kipu_vocab *v, const char *text, size_t size, int32_t *tokens, int64_t capacity, int64_t *n_out,
                           bool add_special, bool parse_special, kipu_error *err);
-/* Bytes of one piece: llama_token_to_piece. Returns length (written only if it fits `size`), *needed likewise. KIPU_E_ARG: token out of range. */
+/* Bytes of one piece: llama_token_to_piece. *needed = length; written only if it fits `size`. KIPU_E_ARG: token out of range. */
 kipu_status kipu_token_to_piece(const kipu_vocab *v, int32_t token, char *out, int64_t size, int32_t lstrip, bool special, int64_t *needed,
                                 kipu_error *err);
 /* llama_detokenize. *needed = length; written only if it fits. */

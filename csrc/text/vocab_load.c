@@ -130,7 +130,8 @@ static kipu_status read_tokens(loader *l) {
     const int32_t *types = NULL;
     int64_t n = s->texts(s->self, "tokenizer.ggml.tokens", &texts);
     KIPU_REQUIRE(n >= 0, l->err, KIPU_E_FORMAT, "tokenizer.ggml.tokens is missing or not an array of strings");
-    KIPU_REQUIRE(n < INT32_MAX, l->err, KIPU_E_FORMAT, "tokenizer.ggml.tokens has %lld texts, expected fewer than 2147483647", (long long)n);
+    KIPU_REQUIRE(n < INT32_MAX, l->err, KIPU_E_FORMAT, "tokenizer.ggml.tokens has %lld texts, expected fewer than 2147483647",
+                 (long long)n);
     kipu_vocab *v = l->v;
     int64_t n_scores = s->floats(s->self, "tokenizer.ggml.scores", &scores);
     int64_t n_types = s->integers(s->self, "tokenizer.ggml.token_type", &types);

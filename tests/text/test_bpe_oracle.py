@@ -52,11 +52,15 @@ PATTERNS = {
 FLAGGED = {"tekken"}   # pre-tokenizers that take a piece whole if it is a token
 
 # Characters on both sides of every distinction that a pattern makes.
-CHARACTERS = [*"aAzZsStTlLdDeErR'\u2019019 \t\n\r.,!?()|<>=+^~`$/#-_:;{}[]\"*&%@\\", "\u00e9", "\u00c9", "\u00df", "\u0130", "\u01c5", "\u02b0",
-              "\u0301", "\u00a0", "\u0085", "\u3000", "\u2003", "\u200b", "\u2026", "\u3002", "\uff0c", "\u3001", "\u0964", "\u0663", "\u00b2",
-              "\u2167", "\u4f60", "\u597d", "\u3042", "\u30ab", "\ud55c", "\u0e01", "\u0436", "\u0416", "\u03c3", "\u20ac", "\u00a9", "\u2192",
+CHARACTERS = [*"aAzZsStTlLdDeErR'\u2019019 \t\n\r.,!?()|<>=+^~`$/#-_:;{}[]\"*&%@\\",
+              "\u00e9", "\u00c9", "\u00df", "\u0130", "\u01c5", "\u02b0",
+              "\u0301", "\u00a0", "\u0085", "\u3000", "\u2003", "\u200b", "\u2026", "\u3002", "\uff0c", "\u3001", "\u0964", "\u0663",
+              "\u00b2",
+              "\u2167", "\u4f60", "\u597d", "\u3042", "\u30ab", "\ud55c", "\u0e01", "\u0436", "\u0416", "\u03c3", "\u20ac", "\u00a9",
+              "\u2192",
               "\U0001f600", "\U00020000", "\U0001d573", "\x00", "\x7f", "\ufffd", "\u00ad", "\uff21", "\uff11", "\uff1a"]
-WORDS = ["don't", "I'LL", "we've", " IMGIMGABZ", "<sentinel:12>", "12345678", "HTTPServer", "caf\u00e9\u00c9cole", "  \n \r\n", "    ", "...\n\n", "//\n/"]
+WORDS = ["don't", "I'LL", "we've", " IMGIMGABZ", "<sentinel:12>", "12345678", "HTTPServer", "caf\u00e9\u00c9cole",
+         "  \n \r\n", "    ", "...\n\n", "//\n/"]
 TEXTS = st.lists(st.sampled_from(CHARACTERS + WORDS), max_size=25).map("".join)
 
 
@@ -67,7 +71,8 @@ def trained():
     lines += [w * 6 for w in CHARACTERS] + ["The quick brown fox don't JUMP over 1234567 lazy dogs.\n\n  Ever!  " * 4] * 4
     tok = Tokenizer(models.BPE())
     tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    tok.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=2500, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    letters = pre_tokenizers.ByteLevel.alphabet()
+    tok.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=2500, initial_alphabet=letters, show_progress=False))
     model = json.loads(tok.to_str())["model"]
     merges = [m if isinstance(m, str) else " ".join(m) for m in model["merges"]]
     return model["vocab"], merges

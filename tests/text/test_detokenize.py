@@ -23,7 +23,8 @@ def keeping(tmp_path_factory):
 @pytest.fixture(scope="module")
 def spm(tmp_path_factory):
     pieces = [("\u2581", -1), ("a", -2), ("\u2581a", -3), ("\u2581\u2581", -4)]
-    return load(tmp_path_factory.mktemp("spm"), **spm_fields(pieces, [("<|x|>", CONTROL), ("two words", USER), ("unused", UNUSED)]), add_eos_token=True)
+    extra = [("<|x|>", CONTROL), ("two words", USER), ("unused", UNUSED)]
+    return load(tmp_path_factory.mktemp("spm"), **spm_fields(pieces, extra), add_eos_token=True)
 
 
 def clean(text):

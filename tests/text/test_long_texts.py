@@ -36,7 +36,8 @@ def bpe(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def spm(tmp_path_factory):
-    pieces = [("a", -9), ("aa", -1), ("aaaa", -2), ("a" * 8, -3), ("\u2581", -4), ("\u2581\u2581", -5), ("ab", -6), ("b\u2581", -7), ("b", -9)]
+    pieces = [("a", -9), ("aa", -1), ("aaaa", -2), ("a" * 8, -3), ("\u2581", -4), ("\u2581\u2581", -5),
+              ("ab", -6), ("b\u2581", -7), ("b", -9)]
     return load(tmp_path_factory.mktemp("spm"), **spm_fields(pieces, [("<<<", USER)]), add_space_prefix=False)
 
 
@@ -60,11 +61,12 @@ def test_equal_letters_merge_from_the_left(bpe, spm):
         assert len(ids) == N // 8 + 3 and sizes == [8, 4, 2, 1]
 
 
-@pytest.mark.parametrize("pre", ["default", "falcon", "gpt-4o", "tekken", "deepseek-llm", "deepseek-coder", "deepseek-v3", "superbpe", "chameleon",
-                                 "viking", "bloom", "seed-coder", "smollm", "gpt-2", "llama3"])
+@pytest.mark.parametrize("pre", ["default", "falcon", "gpt-4o", "tekken", "deepseek-llm", "deepseek-coder", "deepseek-v3", "superbpe",
+                                 "chameleon", "viking", "bloom", "seed-coder", "smollm", "gpt-2", "llama3"])
 def test_all_pre_tokenizers(tmp_path, pre):
     """Texts that would make a matcher go back again and again."""
     vocab = load(tmp_path, **{**bpe_fields(bos_token_id=0, eos_token_id=0), "pre": pre})
-    for text in (b" " * 300_000 + b"1" + b" " * 300_000 + b"x", b"1" * 500_000, b"\xc3\x80" + b"B" * 400_000, b"~" * 400_000, b"\t \n" * 150_000 + b"x"):
+    for text in (b" " * 300_000 + b"1" + b" " * 300_000 + b"x", b"1" * 500_000, b"\xc3\x80" + b"B" * 400_000, b"~" * 400_000,
+                 b"\t \n" * 150_000 + b"x"):
         ids = on_small_stack(lambda t=text: vocab.tokenize(t, False))
         assert ids.size == len(text)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from made_vocab import BYTE, CONTROL, NORMAL, UNKNOWN, load
 
 WORDS = ("the quick brown fox jumps over the lazy dog while other foxes sleep under warm brown blankets and dream of quicker dogs "
-         "na\u00efve caf\u00e9 \u00fcber stra\u00dfe \u4f60\u597d\u4e16\u754c \u043f\u0440\u0438\u0432\u0435\u0442 \u043c\u0438\u0440 12 345 6789 (a) [b] {c} x=y+z; foo_bar").split()
+         "na\u00efve caf\u00e9 \u00fcber stra\u00dfe \u4f60\u597d\u4e16\u754c \u043f\u0440\u0438\u0432\u0435\u0442 \u043c\u0438\u0440 "
+         "12 345 6789 (a) [b] {c} x=y+z; foo_bar").split()
 
 
 def lines():
@@ -25,7 +26,8 @@ def pair(request, tmp_path_factory):
         allow_whitespace_only_pieces=True, minloglevel=2)
     theirs = sentencepiece.SentencePieceProcessor(model_proto=out.getvalue())
     n = theirs.get_piece_size()
-    types = [UNKNOWN if theirs.is_unknown(i) else CONTROL if theirs.is_control(i) else BYTE if theirs.is_byte(i) else NORMAL for i in range(n)]
+    types = [UNKNOWN if theirs.is_unknown(i) else CONTROL if theirs.is_control(i) else BYTE if theirs.is_byte(i) else NORMAL
+             for i in range(n)]
     ours = load(tmp_path_factory.mktemp("spm"), model="llama", tokens=[theirs.id_to_piece(i) for i in range(n)],
                 scores=[theirs.get_score(i) for i in range(n)], token_type=types)
     crossing = any("\u2581" in theirs.id_to_piece(i).lstrip("\u2581") for i in range(n))
@@ -33,7 +35,8 @@ def pair(request, tmp_path_factory):
     return ours, theirs
 
 
-TEXTS = st.lists(st.sampled_from([*WORDS, " ", "  ", "   ", "a", "e", "\n", "\t", "\u00a0", "\U0001f600", "\u0301", "."]), max_size=20).map("".join)
+PARTS = [*WORDS, " ", "  ", "   ", "a", "e", "\n", "\t", "\u00a0", "\U0001f600", "\u0301", "."]
+TEXTS = st.lists(st.sampled_from(PARTS), max_size=20).map("".join)
 
 
 def test_like_sentencepiece(pair):

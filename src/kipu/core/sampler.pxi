@@ -145,7 +145,7 @@ cdef class Sampler:
         cdef kipu_sampler *s = self.get_live()
         data = candidates.data
         if getattr(data, "dtype", None) != _TOKEN_DATA or data.ndim != 1 or not data.flags.c_contiguous or not data.flags.writeable:
-            raise ValueError("candidates.data must be a contiguous, writable, one-dimensional array of (id int32, logit float32, p float32)")
+            raise ValueError("candidates.data must be a contiguous, writable 1-D array of (id int32, logit float32, p float32)")
         cdef int64_t size = candidates.size
         if not 0 <= size <= len(data):
             raise ValueError(f"candidates.size must be 0 to len(data) = {len(data)}, got {size}")

@@ -42,7 +42,8 @@ cdef extern from "engine/gguf.h" nogil:
     kipu_vocab_source kipu_gguf_vocab_source(kipu_gguf *g)
 
 # In the order of kipu_special.
-cdef tuple _SPECIALS = ("bos", "eos", "eot", "eom", "unk", "sep", "pad", "mask", "nl", "fim_pre", "fim_suf", "fim_mid", "fim_pad", "fim_rep", "fim_sep")
+cdef tuple _SPECIALS = ("bos", "eos", "eot", "eom", "unk", "sep", "pad", "mask", "nl",
+                        "fim_pre", "fim_suf", "fim_mid", "fim_pad", "fim_rep", "fim_sep")
 
 
 cdef void note_vocab_warning(void *arg, int level, const char *message) noexcept with gil:
