@@ -29,11 +29,6 @@ struct kipu_gguf {
 
 /* ------------------------------------------------------------------------------------------------ split sets */
 
-static bool part_integer(const kipu_part *p, const char *key, int64_t *out) {
-    const kipu_gguf_value *v = kipu_part_find(p, key, strlen(key));
-    return v && kipu_value_integer(v, out);
-}
-
 /* prefix-00001-of-0000N.gguf -> the same with another number. false: the name has another form. */
 static bool sibling_name(char *out, size_t size, const char *path, int no, int count) {
     char suffix[32];
@@ -46,26 +41,39 @@ static bool sibling_name(char *out, size_t size, const char *path, int no, int c
 
 static kipu_status check_part(const kipu_part *p, int no, int count, kipu_error *err) {
     int64_t found_no = 0, found_count = 1;
-    part_integer(p, "split.no", &found_no);
-    part_integer(p, "split.count", &found_count);
-    KIPU_REQUIRE(found_count == count, err, KIPU_E_FORMAT, "'%.150s': split.count is %lld, expected %d", p->file.path, (long long)found_count, count);
+    KIPU_TRY(kipu_part_integer(p, "split.no", &found_no, err));
+    KIPU_TRY(kipu_part_integer(p, "split.count", &found_count, err));
+    KIPU_REQUIRE(found_count == count, err, KIPU_E_FORMAT, "'%.150s': split.count is %lld, expected %d", p->file.path,
+                 (long long)found_count, count);
     KIPU_REQUIRE(found_no == no, err, KIPU_E_FORMAT, "'%.150s': split.no is %lld, expected %d", p->file.path, (long long)found_no, no);
     return KIPU_OK;
 }
 
+/* The sum is checked at every part: what all directories cost stays bounded. */
+static kipu_status count_tensors(kipu_gguf *g, const kipu_part *p, kipu_error *err) {
+    g->n_tensors += p->n_tensors;
+    KIPU_REQUIRE(g->n_tensors <= KIPU_GGUF_MOST_TENSORS, err, KIPU_E_UNSUPPORTED, "the parts have %lld tensors, expected at most %d",
+                 (long long)g->n_tensors, KIPU_GGUF_MOST_TENSORS);
+    return KIPU_OK;
+}
+
 static kipu_status open_part(kipu_gguf *g, const char *path, int no, int count, kipu_error *err) {
-    KIPU_TRY(kipu_part_open(&g->parts[g->n_parts], path, err));
+    kipu_part *p = &g->parts[g->n_parts];
+    KIPU_TRY(kipu_part_open(p, path, err));
     g->n_parts++;
-    return check_part(&g->parts[g->n_parts - 1], no, count, err);
+    KIPU_TRY(check_part(p, no, count, err));
+    kipu_part_forget_values(p);
+    return count_tensors(g, p, err);
 }
 
 static kipu_status open_sibling(kipu_gguf *g, const char *path, int no, int count, kipu_error *err) {
     size_t room = strlen(path) + 32;
     char *name = kipu_alloc(room);
     KIPU_REQUIRE(name, err, KIPU_E_MEMORY, "no memory for a file name");
-    kipu_status status = sibling_name(name, room, path, no + 1, count)
-                           ? open_part(g, name, no, count, err)
-                           : kipu_fail(err, KIPU_E_FORMAT, "'%.100s' is a part of %d, expected a name that ends in -00001-of-%05d.gguf", path, count, count);
+    bool named = sibling_name(name, room, path, no + 1, count);
+    kipu_status status = named ? open_part(g, name, no, count, err)
+                               : kipu_fail(err, KIPU_E_FORMAT, "'%.100s' is a part of %d, expected a name that ends in -00001-of-%05d.gguf",
+                                           path, count, count);
     kipu_free(name);
     return status;
 }
@@ -75,13 +83,14 @@ static kipu_status open_first(kipu_gguf *g, const char *path, int *count, kipu_e
     int64_t promised = 1, no = 0;
     KIPU_TRY(kipu_part_open(&g->parts[0], path, err));
     g->n_parts = 1;
-    part_integer(&g->parts[0], "split.count", &promised);
-    part_integer(&g->parts[0], "split.no", &no);
+    KIPU_TRY(kipu_part_integer(&g->parts[0], "split.count", &promised, err));
+    KIPU_TRY(kipu_part_integer(&g->parts[0], "split.no", &no, err));
     if (promised == 0) promised = 1;
-    KIPU_REQUIRE(promised >= 1 && promised <= MAX_PARTS, err, KIPU_E_FORMAT, "split.count is %lld, expected 1..%d", (long long)promised, MAX_PARTS);
+    KIPU_REQUIRE(promised >= 1 && promised <= MAX_PARTS, err, KIPU_E_FORMAT, "split.count is %lld, expected 1..%d", (long long)promised,
+                 MAX_PARTS);
     KIPU_REQUIRE(no == 0, err, KIPU_E_FORMAT, "'%.150s': split.no is %lld, expected 0: the first part must be opened", path, (long long)no);
     *count = (int)promised;
-    return KIPU_OK;
+    return count_tensors(g, &g->parts[0], err);
 }
 
 static kipu_status grow_parts(kipu_gguf *g, int count, kipu_error *err) {
@@ -99,17 +108,19 @@ static kipu_status open_all(kipu_gguf *g, const char *const *paths, int n_paths,
     KIPU_TRY(open_first(g, paths[0], &count, err));
     KIPU_REQUIRE(n_paths == 1 || n_paths == count, err, KIPU_E_ARG, "%d paths were given, split.count is %d", n_paths, count);
     KIPU_TRY(grow_parts(g, count, err));
-    for (int i = 1; i < count; i++) KIPU_TRY(n_paths > 1 ? open_part(g, paths[i], i, count, err) : open_sibling(g, paths[0], i, count, err));
+    for (int i = 1; i < count; i++)
+        KIPU_TRY(n_paths > 1 ? open_part(g, paths[i], i, count, err) : open_sibling(g, paths[0], i, count, err));
     return KIPU_OK;
 }
 
 /* ------------------------------------------------------------------------------------------------ one directory */
 
 static kipu_status check_total(const kipu_gguf *g, kipu_error *err) {
-    int64_t promised;
-    if (g->n_parts == 1 || !part_integer(&g->parts[0], "split.tensors.count", &promised)) return KIPU_OK;
-    KIPU_REQUIRE(promised == g->n_tensors, err, KIPU_E_FORMAT, "split.tensors.count is %lld, the parts have %lld tensors", (long long)promised,
-                 (long long)g->n_tensors);
+    int64_t promised = g->n_tensors;
+    if (g->n_parts == 1) return KIPU_OK;
+    KIPU_TRY(kipu_part_integer(&g->parts[0], "split.tensors.count", &promised, err));
+    KIPU_REQUIRE(promised == g->n_tensors, err, KIPU_E_FORMAT, "split.tensors.count is %lld, the parts have %lld tensors",
+                 (long long)promised, (long long)g->n_tensors);
     return KIPU_OK;
 }
 
@@ -129,24 +140,33 @@ static kipu_status sort_names(kipu_gguf *g, kipu_error *err) {
     kipu_status status = KIPU_OK;
     for (int64_t i = 0; i < g->n_tensors; i++) {
         g->by_name[i] = order[i].index;
-        if (i && !strcmp(order[i].name, order[i - 1].name)) status = kipu_fail(err, KIPU_E_FORMAT, "tensor '%s' appears twice", order[i].name);
+        if (i && !strcmp(order[i].name, order[i - 1].name))
+            status = kipu_fail(err, KIPU_E_FORMAT, "tensor '%s' appears twice", order[i].name);
     }
     kipu_free(order);
     return status;
 }
 
-static kipu_status join(kipu_gguf *g, kipu_error *err) {
-    for (int i = 0; i < g->n_parts; i++) g->n_tensors += g->parts[i].n_tensors;
-    KIPU_REQUIRE(g->n_tensors <= INT32_MAX, err, KIPU_E_FORMAT, "the parts have %lld tensors", (long long)g->n_tensors);
+/* Moves the parts' directories into one. */
+static kipu_status join_directories(kipu_gguf *g, kipu_error *err) {
     g->tensors = kipu_alloc_array(g->n_tensors + 1, sizeof *g->tensors);
+    KIPU_REQUIRE(g->tensors, err, KIPU_E_MEMORY, "no memory for %lld tensors", (long long)g->n_tensors);
+    kipu_gguf_tensor *at = g->tensors;
+    for (int i = 0; i < g->n_parts; i++) {
+        kipu_part *p = &g->parts[i];
+        for (int64_t j = 0; j < p->n_tensors; j++) p->tensors[j].file = i;
+        memcpy(at, p->tensors, p->n_tensors * sizeof *at);
+        at += p->n_tensors;
+        kipu_free(p->tensors);
+        p->tensors = NULL;
+    }
+    return KIPU_OK;
+}
+
+static kipu_status join(kipu_gguf *g, kipu_error *err) {
     g->converted = kipu_alloc_array(g->parts[0].n_values + 1, sizeof *g->converted);
-    KIPU_REQUIRE(g->tensors && g->converted, err, KIPU_E_MEMORY, "no memory for %lld tensors", (long long)g->n_tensors);
-    int64_t at = 0;
-    for (int i = 0; i < g->n_parts; i++)
-        for (int64_t j = 0; j < g->parts[i].n_tensors; j++) {
-            g->tensors[at] = g->parts[i].tensors[j];
-            g->tensors[at++].file = i;
-        }
+    KIPU_REQUIRE(g->converted, err, KIPU_E_MEMORY, "no memory for %lld metadata values", (long long)g->parts[0].n_values);
+    KIPU_TRY(join_directories(g, err));
     KIPU_TRY(check_total(g, err));
     return sort_names(g, err);
 }

@@ -13,6 +13,9 @@
 
 typedef struct kipu_gguf kipu_gguf;
 
+/* Metadata keys of a file, tensors of a file or set: the largest models have a few hundred of the one and a few thousand of the other. */
+enum { KIPU_GGUF_MOST_VALUES = 65536, KIPU_GGUF_MOST_TENSORS = 65536 };
+
 enum { KIPU_KV_U8, KIPU_KV_I8, KIPU_KV_U16, KIPU_KV_I16, KIPU_KV_U32, KIPU_KV_I32, KIPU_KV_F32, KIPU_KV_BOOL, KIPU_KV_STRING, KIPU_KV_ARRAY,
        KIPU_KV_U64, KIPU_KV_I64, KIPU_KV_F64 };
 
@@ -22,6 +25,7 @@ typedef struct kipu_gguf_value {
     int item;                 /* arrays: type of the items, else -1. Arrays of arrays are refused (KIPU_E_UNSUPPORTED). */
     int64_t count;            /* arrays: number of items, else 1 */
     const void *data;         /* scalars and plain arrays: little-endian values (aligned to 8); strings: kipu_text[count] */
+    union { uint64_t number; kipu_text text; } scalar;   /* what data of a scalar points at */
 } kipu_gguf_value;
 
 typedef struct kipu_gguf_tensor {
@@ -34,7 +38,8 @@ typedef struct kipu_gguf_tensor {
     uint64_t bytes;
 } kipu_gguf_tensor;
 
-/* paths: one path, or all parts in order (n_paths > 1). With one path whose split.count > 1 the other parts are found next to it by name. */
+/* paths: one path, or all parts in order (n_paths > 1). With one path whose split.count > 1 the other parts are found next to it by name.
+ * KIPU_E_UNSUPPORTED: arrays of arrays, more keys or tensors than the limits above. */
 kipu_status kipu_gguf_open(kipu_gguf **out, const char *const *paths, int n_paths, kipu_error *err);
 void kipu_gguf_close(kipu_gguf *g);
 

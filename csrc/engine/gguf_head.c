@@ -51,27 +51,37 @@ kipu_status kipu_head_text(kipu_part *p, kipu_text *out, const char *what, kipu_
     return kipu_head_take(p, size, &out->data, what, err);
 }
 
+kipu_status kipu_head_name_failure(kipu_status status, const char *what, kipu_text name, kipu_error *err) {
+    if (status == KIPU_OK || !err) return status;
+    kipu_error inner = *err;
+    return kipu_fail(err, status, "%s '%.*s': %s", what, name.size < 64 ? (int)name.size : 64, name.data, inner.message);
+}
+
 /* Smallest possible entries, so that a count is believed only if the file can hold it. */
 enum { SMALLEST_VALUE = 8 + 1 + 4 + 1, SMALLEST_TENSOR = 8 + 1 + 4 + 8 + 4 + 8 };
 
+static kipu_status read_count(kipu_part *p, int64_t *out, const char *what, uint64_t smallest, uint64_t most, kipu_error *err) {
+    uint64_t count;
+    KIPU_TRY(kipu_head_u64(p, &count, "the header", err));
+    KIPU_REQUIRE(count <= kipu_head_left(p) / smallest, err, KIPU_E_FORMAT, "the file says it has %llu %s, %llu bytes are left",
+                 (unsigned long long)count, what, (unsigned long long)kipu_head_left(p));
+    KIPU_REQUIRE(count <= most, err, KIPU_E_UNSUPPORTED, "the file has %llu %s, expected at most %llu", (unsigned long long)count, what,
+                 (unsigned long long)most);
+    *out = (int64_t)count;
+    return KIPU_OK;
+}
+
 static kipu_status read_header(kipu_part *p, kipu_error *err) {
     const char *magic;
-    uint64_t n_tensors, n_values;
     KIPU_TRY(kipu_head_take(p, 4, &magic, "the magic", err));
     KIPU_REQUIRE(!memcmp(magic, "GGUF", 4), err, KIPU_E_FORMAT, "magic is %02x %02x %02x %02x, expected 'GGUF': not a GGUF file",
                  magic[0] & 255, magic[1] & 255, magic[2] & 255, magic[3] & 255);
     KIPU_TRY(kipu_head_u32(p, &p->version, "the version", err));
-    KIPU_REQUIRE(p->version & 0xffff, err, KIPU_E_FORMAT, "version is 0x%08x: a big-endian file, expected little-endian", p->version);
+    KIPU_REQUIRE(p->version == 0 || p->version & 0xffff, err, KIPU_E_FORMAT,
+                 "version is 0x%08x: a big-endian file, expected little-endian", p->version);
     KIPU_REQUIRE(p->version == 2 || p->version == 3, err, KIPU_E_FORMAT, "GGUF version is %u, expected 2 or 3", p->version);
-    KIPU_TRY(kipu_head_u64(p, &n_tensors, "the number of tensors", err));
-    KIPU_TRY(kipu_head_u64(p, &n_values, "the number of metadata values", err));
-    KIPU_REQUIRE(n_values <= kipu_head_left(p) / SMALLEST_VALUE, err, KIPU_E_FORMAT, "the file says it has %llu metadata values, %llu bytes are left",
-                 (unsigned long long)n_values, (unsigned long long)kipu_head_left(p));
-    KIPU_REQUIRE(n_tensors <= kipu_head_left(p) / SMALLEST_TENSOR && n_tensors <= INT32_MAX && n_values <= INT32_MAX, err, KIPU_E_FORMAT,
-                 "the file says it has %llu tensors, %llu bytes are left", (unsigned long long)n_tensors, (unsigned long long)kipu_head_left(p));
-    p->n_values = (int64_t)n_values;
-    p->n_tensors = (int64_t)n_tensors;
-    return KIPU_OK;
+    KIPU_TRY(read_count(p, &p->n_tensors, "tensors", SMALLEST_TENSOR, KIPU_GGUF_MOST_TENSORS, err));
+    return read_count(p, &p->n_values, "metadata values", SMALLEST_VALUE, KIPU_GGUF_MOST_VALUES, err);
 }
 
 static kipu_status read_alignment(kipu_part *p, kipu_error *err) {
@@ -79,13 +89,22 @@ static kipu_status read_alignment(kipu_part *p, kipu_error *err) {
     const kipu_gguf_value *v = kipu_part_find(p, key, strlen(key));
     int64_t alignment = 32;
     if (v) {
-        KIPU_REQUIRE(v->type == KIPU_KV_U32, err, KIPU_E_FORMAT, "metadata key '%s' has type %d, expected u32", key, v->type);
+        KIPU_REQUIRE(v->type == KIPU_KV_U32, err, KIPU_E_FORMAT, "metadata key '%s' has type %s, expected u32", key,
+                     kipu_value_type_name(v->type));
         kipu_value_integer(v, &alignment);
     }
     KIPU_REQUIRE(alignment >= 8 && alignment <= 1 << 20 && !(alignment & (alignment - 1)), err, KIPU_E_FORMAT,
                  "metadata key '%s' is %lld, expected a power of two from 8 to %d", key, (long long)alignment, 1 << 20);
     p->alignment = (uint64_t)alignment;
     return KIPU_OK;
+}
+
+/* Gives the address space behind the head back: of most files it is nearly all. */
+static void trim(kipu_head *h) {
+    uint64_t kept = (h->filled + READ_STEP - 1) / READ_STEP * READ_STEP;
+    if (kept >= h->reserved) return;
+    kipu_huge_free(h->bytes + kept, h->reserved - kept);
+    h->reserved = kept;
 }
 
 static kipu_status read_all(kipu_part *p, kipu_error *err) {
@@ -96,7 +115,9 @@ static kipu_status read_all(kipu_part *p, kipu_error *err) {
     KIPU_TRY(read_header(p, err));
     KIPU_TRY(kipu_part_read_values(p, err));
     KIPU_TRY(read_alignment(p, err));
-    return kipu_part_read_tensors(p, err);
+    KIPU_TRY(kipu_part_read_tensors(p, err));
+    trim(&p->head);
+    return KIPU_OK;
 }
 
 kipu_status kipu_part_open(kipu_part *p, const char *path, kipu_error *err) {
@@ -107,13 +128,21 @@ kipu_status kipu_part_open(kipu_part *p, const char *path, kipu_error *err) {
     return status;
 }
 
-void kipu_part_close(kipu_part *p) {
+void kipu_part_forget_values(kipu_part *p) {
     for (int64_t i = 0; p->values && i < p->n_values; i++)
-        kipu_free((void *)p->values[i].data);
+        if (p->values[i].item == KIPU_KV_STRING) kipu_free((void *)p->values[i].data);
     kipu_free(p->values);
-    kipu_free(p->tensors);
     kipu_free(p->by_key);
     kipu_huge_free(p->head.bytes, p->head.reserved);
+    p->values = NULL;
+    p->by_key = NULL;
+    p->n_values = 0;
+    p->head = (kipu_head){0};
+}
+
+void kipu_part_close(kipu_part *p) {
+    kipu_part_forget_values(p);
+    kipu_free(p->tensors);
     kipu_file_close(&p->file);
     *p = (kipu_part){.file.fd = -1};
 }

@@ -27,6 +27,8 @@ typedef struct kipu_part {
 
 kipu_status kipu_part_open(kipu_part *p, const char *path, kipu_error *err);
 void kipu_part_close(kipu_part *p);
+/* Keeps file and tensors alone: parts behind the first are not asked for metadata once their split.* keys were checked. */
+void kipu_part_forget_values(kipu_part *p);
 const kipu_gguf_value *kipu_part_find(const kipu_part *p, const char *key, size_t size);
 
 /* Little-endian items of the head; KIPU_E_FORMAT "ends at byte" when the file is too short. */
@@ -34,6 +36,8 @@ kipu_status kipu_head_take(kipu_part *p, uint64_t size, const char **bytes, cons
 kipu_status kipu_head_u32(kipu_part *p, uint32_t *out, const char *what, kipu_error *err);
 kipu_status kipu_head_u64(kipu_part *p, uint64_t *out, const char *what, kipu_error *err);
 kipu_status kipu_head_text(kipu_part *p, kipu_text *out, const char *what, kipu_error *err);
+/* Forwards `status`; puts "what 'name': " in front of a failure's message. */
+kipu_status kipu_head_name_failure(kipu_status status, const char *what, kipu_text name, kipu_error *err);
 /* Bytes of the file behind the cursor. */
 uint64_t kipu_head_left(const kipu_part *p);
 
@@ -42,5 +46,9 @@ kipu_status kipu_part_read_values(kipu_part *p, kipu_error *err);
 kipu_status kipu_part_read_tensors(kipu_part *p, kipu_error *err);
 
 bool kipu_value_integer(const kipu_gguf_value *v, int64_t *out);
+/* "u32", "string"; "unknown" for a number that is no type. Static storage. */
+const char *kipu_value_type_name(int type);
+/* An integer under `key`: *out is untouched if there is none, KIPU_E_FORMAT if it is of another type or beyond int64. */
+kipu_status kipu_part_integer(const kipu_part *p, const char *key, int64_t *out, kipu_error *err);
 
 #endif
