@@ -7,7 +7,7 @@
 #include "base/memory_alloc.h"
 #include "base/pool.h"
 
-enum { READ_BYTES = 512 * 1024 };
+enum { READ_BYTES = 512 * 1024, MOST_THREADS = 512 };
 
 static size_t round_64(size_t n) { return (n + 63) / 64 * 64; }
 static bool is_float(int type) { return type == KIPU_F32 || type == KIPU_F16 || type == KIPU_BF16; }
@@ -38,10 +38,11 @@ static kipu_status describe(kipu_weight *w, const kipu_gguf_tensor *t, const kip
     w->k = t->ne[0];
     w->rows = t->n_dims > 1 ? t->ne[1] : 1;
     w->layout = t->n_dims > 1 ? KIPU_PANELS : KIPU_VECTOR;
-    w->mm = t->type < KIPU_TYPE_COUNT ? kernels->matmul[t->type] : NULL;
-    KIPU_REQUIRE(w->layout == KIPU_PANELS || is_float(t->type), err, KIPU_E_FORMAT, "tensor '%s' is %s, expected F32, F16 or BF16 for a vector",
-                 t->name, f ? f->name : "?");
-    KIPU_REQUIRE(w->mm, err, KIPU_E_UNSUPPORTED, "tensor '%s' has type %s, which is not supported yet", t->name, f ? f->name : "?");
+    w->mm = kernels->matmul[t->type];
+    KIPU_REQUIRE(w->layout == KIPU_PANELS || is_float(t->type), err, KIPU_E_FORMAT,
+                 "tensor '%s' is %s, expected F32, F16 or BF16 for a vector",
+                 t->name, f->name);
+    KIPU_REQUIRE(w->mm, err, KIPU_E_UNSUPPORTED, "tensor '%s' has type %d (%s), which is not supported yet", t->name, t->type, f->name);
     KIPU_REQUIRE(w->k <= INT32_MAX && w->rows <= INT32_MAX, err, KIPU_E_UNSUPPORTED, "tensor '%s' is too large", t->name);
     w->n_panels = (w->rows + KIPU_PANEL_ROWS - 1) / KIPU_PANEL_ROWS;
     w->panel_bytes = KIPU_PANEL_ROWS * kipu_row_bytes(t->type, w->k);
@@ -92,7 +93,8 @@ static size_t held_bytes(const kipu_weight *w) {
 static kipu_status make_arena(kipu_weights *w, kipu_error *err) {
     size_t bytes = 64;
     for (int32_t i = 0; i < w->count; i++) {
-        KIPU_REQUIRE(held_bytes(&w->weight[i]) < SIZE_MAX / 8 - bytes, err, KIPU_E_MEMORY, "tensor '%s' does not fit the address space", w->weight[i].name);
+        KIPU_REQUIRE(held_bytes(&w->weight[i]) < SIZE_MAX / 8 - bytes, err, KIPU_E_MEMORY, "tensor '%s' does not fit the address space",
+                     w->weight[i].name);
         bytes += round_64(held_bytes(&w->weight[i]));
     }
     w->arena = kipu_huge_alloc(bytes);
@@ -106,8 +108,8 @@ static kipu_status make_arena(kipu_weights *w, kipu_error *err) {
     return KIPU_OK;
 }
 
-/* Some panels of one weight: what a worker reads and packs at a time. */
-typedef struct load_job { int32_t weight; int64_t panel, panels; } load_job;
+/* Some rows of one weight, from the start of a panel on: what a worker reads and packs at a time. */
+typedef struct load_job { int32_t weight; int64_t row, rows; } load_job;
 
 typedef struct loading {
     kipu_weights *w;
@@ -125,22 +127,24 @@ typedef struct loading {
     kipu_error *errors;            /* one for each worker */
 } loading;
 
-static int64_t panels_per_job(const kipu_weight *w) {
-    int64_t n = READ_BYTES / (w->panel_bytes ? w->panel_bytes : 1);
-    return n < 1 ? 1 : n;
+static int64_t rows_per_job(const kipu_weight *w) {
+    int64_t panels = READ_BYTES / w->panel_bytes, rows = KIPU_PANEL_ROWS * (panels < 1 ? 1 : panels);
+    return rows < w->rows ? rows : w->rows;
 }
+
+static int64_t jobs_of(const kipu_weight *w) { return (w->rows + rows_per_job(w) - 1) / rows_per_job(w); }
+static size_t row_bytes(const kipu_weight *w) { return w->panel_bytes / KIPU_PANEL_ROWS; }
 
 static kipu_status make_jobs(loading *l, kipu_error *err) {
     int64_t n = 0;
-    for (int32_t i = 0; i < l->w->count; i++) n += (l->w->weight[i].n_panels + panels_per_job(&l->w->weight[i]) - 1) / panels_per_job(&l->w->weight[i]);
+    for (int32_t i = 0; i < l->w->count; i++) n += jobs_of(&l->w->weight[i]);
     l->jobs = kipu_alloc_array(n + 1, sizeof *l->jobs);
     KIPU_REQUIRE(l->jobs, err, KIPU_E_MEMORY, "no memory for the load list");
     for (int32_t i = 0; i < l->w->count; i++) {
         const kipu_weight *w = &l->w->weight[i];
-        int64_t step = panels_per_job(w);
-        for (int64_t p = 0; p < w->n_panels; p += step)
-            l->jobs[l->n_jobs++] = (load_job){i, p, w->n_panels - p < step ? w->n_panels - p : step};
-        size_t bytes = (size_t)step * w->panel_bytes;
+        int64_t step = rows_per_job(w);
+        for (int64_t r = 0; r < w->rows; r += step) l->jobs[l->n_jobs++] = (load_job){i, r, w->rows - r < step ? w->rows - r : step};
+        size_t bytes = (size_t)step * row_bytes(w);
         if (bytes > l->buffer_bytes) l->buffer_bytes = bytes;
         l->bytes_all += w->source->bytes;
     }
@@ -150,12 +154,11 @@ static kipu_status make_jobs(loading *l, kipu_error *err) {
 
 /* NaN or infinity in plain floats, or in a value that a block decodes to. */
 static kipu_status check_rows(const kipu_weight *w, const char *rows, int64_t n, kipu_error *err) {
-    size_t row_bytes = w->panel_bytes / KIPU_PANEL_ROWS;
     float *values = kipu_alloc_array(w->k, sizeof *values);
     KIPU_REQUIRE(values, err, KIPU_E_MEMORY, "no memory to check tensor '%s'", w->name);
     bool good = true;
     for (int64_t r = 0; r < n && good; r++) {
-        w->mm->decode(values, rows + r * row_bytes, w->k);
+        w->mm->decode(values, rows + r * row_bytes(w), w->k);
         for (int64_t i = 0; i < w->k && good; i++) good = isfinite(values[i]);
     }
     kipu_free(values);
@@ -164,22 +167,27 @@ static kipu_status check_rows(const kipu_weight *w, const char *rows, int64_t n,
 
 static kipu_status load_one(loading *l, const load_job *job, char *buffer, kipu_error *err) {
     const kipu_weight *w = &l->w->weight[job->weight];
-    size_t row_bytes = w->panel_bytes / KIPU_PANEL_ROWS;
-    int64_t row0 = job->panel * KIPU_PANEL_ROWS, rows = job->panels * KIPU_PANEL_ROWS;
-    if (rows > w->rows - row0) rows = w->rows - row0;
-    KIPU_TRY(kipu_gguf_read(l->file, w->source, row0 * row_bytes, rows * row_bytes, buffer, err));
-    if (l->check) KIPU_TRY(check_rows(w, buffer, rows, err));
-    atomic_fetch_add(&l->bytes_done, rows * (long long)row_bytes);
+    uint64_t bytes = job->rows * row_bytes(w);
+    KIPU_TRY(kipu_gguf_read(l->file, w->source, job->row * row_bytes(w), bytes, buffer, err));
+    if (l->check) KIPU_TRY(check_rows(w, buffer, job->rows, err));
+    atomic_fetch_add(&l->bytes_done, (long long)bytes);
     if (w->layout == KIPU_VECTOR) {
         w->mm->decode((float *)w->data, buffer, w->k);
         return KIPU_OK;
     }
-    for (int64_t p = 0; p * KIPU_PANEL_ROWS < rows; p++) {
-        int64_t left = rows - p * KIPU_PANEL_ROWS;
-        w->mm->pack((char *)w->data + (job->panel + p) * w->panel_bytes, buffer + p * w->panel_bytes,
+    for (int64_t r = 0; r < job->rows; r += KIPU_PANEL_ROWS) {
+        int64_t left = job->rows - r;
+        w->mm->pack((char *)w->data + (job->row + r) * row_bytes(w), buffer + r * row_bytes(w),
                     left < KIPU_PANEL_ROWS ? (int)left : KIPU_PANEL_ROWS, w->k);
     }
     return KIPU_OK;
+}
+
+/* On the calling thread only: a callback may belong to an interpreter. */
+static kipu_status report(const loading *l, uint64_t done, kipu_error *err) {
+    float progress = l->bytes_all ? (float)((double)done / l->bytes_all) : 1;
+    bool go_on = !l->progress || l->progress(l->progress_arg, progress);
+    return go_on ? KIPU_OK : kipu_fail(err, KIPU_E_ABORTED, "loading was cancelled");
 }
 
 static void load_worker(void *arg, const kipu_worker *worker) {
@@ -189,15 +197,9 @@ static void load_worker(void *arg, const kipu_worker *worker) {
     while (!atomic_load(&l->stop)) {
         long long i = atomic_fetch_add(&l->next, 1);
         if (i >= l->n_jobs) return;
-        if (load_one(l, &l->jobs[i], buffer, err) != KIPU_OK) {
-            atomic_store(&l->stop, 1);
-            return;
-        }
-        if (worker->index != 0 || !l->progress) continue;
-        if (!l->progress(l->progress_arg, (float)((double)atomic_load(&l->bytes_done) / l->bytes_all))) {
-            kipu_fail(err, KIPU_E_ABORTED, "loading was cancelled");
-            atomic_store(&l->stop, 1);
-        }
+        kipu_status status = load_one(l, &l->jobs[i], buffer, err);
+        if (status == KIPU_OK && worker->index == 0) status = report(l, atomic_load(&l->bytes_done), err);
+        if (status != KIPU_OK) atomic_store(&l->stop, 1);
     }
 }
 
@@ -217,6 +219,7 @@ static kipu_status check_all_declared(const kipu_weights *w, const kipu_gguf *fi
 
 static kipu_status run_jobs(loading *l, int n_threads, kipu_error *err) {
     kipu_pool *pool;
+    KIPU_TRY(report(l, 0, err));
     KIPU_TRY(kipu_pool_new(&pool, n_threads, err));
     l->buffers = kipu_alloc_array(n_threads, l->buffer_bytes);
     l->errors = kipu_alloc_array(n_threads, sizeof *l->errors);
@@ -225,17 +228,17 @@ static kipu_status run_jobs(loading *l, int n_threads, kipu_error *err) {
     kipu_pool_free(pool);
     for (int i = 0; status == KIPU_OK && i < n_threads; i++)
         if (l->errors[i].status != KIPU_OK) status = kipu_fail(err, l->errors[i].status, "%s", l->errors[i].message);
-    if (status == KIPU_OK && l->progress && !l->progress(l->progress_arg, 1)) status = kipu_fail(err, KIPU_E_ABORTED, "loading was cancelled");
-    return status;
+    return status == KIPU_OK ? report(l, l->bytes_all, err) : status;
 }
 
 kipu_status kipu_weights_load(kipu_weights *w, const kipu_gguf *file, int n_threads, bool check, kipu_progress progress, void *progress_arg,
                               kipu_error *err) {
     loading l = {.w = w, .file = file, .check = check, .progress = progress, .progress_arg = progress_arg};
+    KIPU_REQUIRE(!w->arena, err, KIPU_E_STATE, "the weights were loaded before");
     KIPU_TRY(check_all_declared(w, file, err));
     KIPU_TRY(make_arena(w, err));
     kipu_status status = make_jobs(&l, err);
-    if (status == KIPU_OK) status = run_jobs(&l, n_threads < 1 ? 1 : n_threads, err);
+    if (status == KIPU_OK) status = run_jobs(&l, n_threads < 1 ? 1 : n_threads < MOST_THREADS ? n_threads : MOST_THREADS, err);
     kipu_free(l.jobs);
     kipu_free(l.buffers);
     kipu_free(l.errors);
@@ -250,17 +253,19 @@ void kipu_weights_free(kipu_weights *w) {
 
 /* ------------------------------------------------------------------------------------------------ reading back */
 
+static void unpack_row(const kipu_weight *w, int64_t row, void *out) {
+    w->mm->unpack(out, w->data + row / KIPU_PANEL_ROWS * w->panel_bytes, (int)(row % KIPU_PANEL_ROWS), w->k);
+}
+
 kipu_status kipu_weight_rows(const kipu_weight *w, int64_t r0, int64_t r1, void *out, kipu_error *err) {
     KIPU_REQUIRE(w->layout == KIPU_PANELS, err, KIPU_E_ARG, "tensor '%s' is a vector, expected a matrix", w->name);
     KIPU_REQUIRE(r0 >= 0 && r0 <= r1 && r1 <= w->rows, err, KIPU_E_ARG, "rows %lld..%lld of tensor '%s', which has %lld", (long long)r0,
                  (long long)r1, w->name, (long long)w->rows);
-    size_t row_bytes = w->panel_bytes / KIPU_PANEL_ROWS;
-    for (int64_t r = r0; r < r1; r++)
-        w->mm->unpack((char *)out + (r - r0) * row_bytes, w->data + r / KIPU_PANEL_ROWS * w->panel_bytes, (int)(r % KIPU_PANEL_ROWS), w->k);
+    for (int64_t r = r0; r < r1; r++) unpack_row(w, r, (char *)out + (r - r0) * row_bytes(w));
     return KIPU_OK;
 }
 
 void kipu_weight_row_floats(const kipu_weight *w, int64_t row, float *out, void *scratch_row) {
-    w->mm->unpack(scratch_row, w->data + row / KIPU_PANEL_ROWS * w->panel_bytes, (int)(row % KIPU_PANEL_ROWS), w->k);
+    unpack_row(w, row, scratch_row);
     w->mm->decode(out, scratch_row, w->k);
 }
