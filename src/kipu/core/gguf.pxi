@@ -22,7 +22,8 @@ cdef extern from "engine/gguf.h" nogil:
         char name[64]
         int type, n_dims
         int64_t ne[4]
-        uint64_t bytes
+        int file
+        uint64_t offset, bytes
     kipu_status kipu_gguf_open(kipu_gguf **out, const char *const *paths, int n_paths, kipu_error *err)
     void kipu_gguf_close(kipu_gguf *g)
     kipu_status kipu_gguf_override(kipu_gguf *g, const char *key, int type, const void *data, kipu_error *err)
@@ -31,3 +32,6 @@ cdef extern from "engine/gguf.h" nogil:
     const kipu_gguf_value *kipu_gguf_find(const kipu_gguf *g, const char *key)
     int64_t kipu_gguf_n_tensors(const kipu_gguf *g)
     const kipu_gguf_tensor *kipu_gguf_tensor_at(const kipu_gguf *g, int64_t i)
+    uint64_t kipu_gguf_file_bytes(const kipu_gguf *g)
+    uint32_t kipu_gguf_version(const kipu_gguf *g)
+    kipu_status kipu_gguf_read(const kipu_gguf *g, const kipu_gguf_tensor *t, uint64_t offset, uint64_t size, void *dst, kipu_error *err)
