@@ -1,11 +1,18 @@
 """llama.h, batches."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ._buffers import int32_array
 from ._core import Batch
 
+if TYPE_CHECKING:
+    from ._typing import Numbers
 
-def llama_batch_init(n_tokens, embd=0, n_seq_max=1):
+
+def llama_batch_init(n_tokens: int, embd: int = 0, n_seq_max: int = 1) -> Batch:
     """A batch with room for n_tokens tokens, all zero, n_tokens field 0.
 
     Parameters
@@ -29,7 +36,7 @@ def llama_batch_init(n_tokens, embd=0, n_seq_max=1):
     return batch
 
 
-def llama_batch_get_one(tokens, n_tokens=None, pos_0=None, seq_id=None):
+def llama_batch_get_one(tokens: Numbers, n_tokens: int | None = None, pos_0: int | None = None, seq_id: int | None = None) -> Batch:
     """A batch of these tokens that continues sequence 0 and gives logits of the last one. It shares the memory of int32 buffers.
 
     The old form with pos_0 and seq_id starts at that position of that sequence.
@@ -48,6 +55,6 @@ def llama_batch_get_one(tokens, n_tokens=None, pos_0=None, seq_id=None):
     return batch
 
 
-def llama_batch_free(batch):
+def llama_batch_free(batch: Batch) -> None:
     """Drops the arrays. Any number of times, also for batches of llama_batch_get_one."""
     batch.free()

@@ -1,5 +1,7 @@
 """llama.h, contexts: making, computing, outputs, settings, performance counters."""
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -9,8 +11,11 @@ from ._handles import context_of, model_of, or_none
 from ._make import new_context
 from ._params import check_threads, llama_context_params
 
+if TYPE_CHECKING:
+    from ._typing import Any, Batch, Callable, ContextHandle, ContextLike, ModelHandle, ModelLike, Threadpool
 
-def llama_init_from_model(model, params):
+
+def llama_init_from_model(model: ModelLike | None, params: llama_context_params) -> ContextHandle | None:
     """A context; None and an ERROR line if the parameters are refused or memory is short.
 
     Parameters
@@ -27,37 +32,37 @@ def llama_init_from_model(model, params):
     return or_none(lambda: new_context(handle, params.copy()), "llama_init_from_model")
 
 
-def llama_free(ctx):
+def llama_free(ctx: ContextLike | None) -> None:
     """Frees a context. None and repeated calls are allowed; arrays of its outputs stay valid."""
     if ctx is not None:
         getattr(ctx, "handle", ctx).free()
 
 
-def llama_n_ctx(ctx):
+def llama_n_ctx(ctx: ContextLike) -> int:
     """Cells of the memory, as padded."""
     return context_of(ctx).resolved.n_ctx
 
 
-def llama_n_batch(ctx):
+def llama_n_batch(ctx: ContextLike) -> int:
     """Tokens that one decode takes at most."""
     return context_of(ctx).resolved.n_batch
 
 
-def llama_n_ubatch(ctx):
+def llama_n_ubatch(ctx: ContextLike) -> int:
     """Tokens that are computed together at most."""
     return context_of(ctx).resolved.n_ubatch
 
 
-def llama_n_seq_max(ctx):
+def llama_n_seq_max(ctx: ContextLike) -> int:
     return context_of(ctx).resolved.n_seq_max
 
 
-def llama_get_model(ctx):
+def llama_get_model(ctx: ContextLike) -> ModelHandle:
     """The model handle it was made from."""
     return context_of(ctx).model
 
 
-def llama_pooling_type(ctx):
+def llama_pooling_type(ctx: ContextLike) -> int:
     """Resolved pooling type of a context. Also carries the enum: llama_pooling_type.LLAMA_POOLING_TYPE_MEAN."""
     return context_of(ctx).resolved.pooling_type
 
@@ -68,63 +73,63 @@ for _name in ("UNSPECIFIED", "NONE", "MEAN", "CLS", "LAST", "RANK"):
 
 # ------------------------------------------------------------------------------------------------ settings
 
-def llama_attach_threadpool(ctx, threadpool, threadpool_batch=None):
+def llama_attach_threadpool(ctx: ContextLike, threadpool: Threadpool | None, threadpool_batch: Threadpool | None = None) -> None:
     """Computes on these pools from now on; without a second one prompts use the first, too."""
     context_of(ctx).set_pools(threadpool, threadpool_batch)
 
 
-def llama_detach_threadpool(ctx):
+def llama_detach_threadpool(ctx: ContextLike) -> None:
     """Back to the context's own threads."""
     context_of(ctx).set_pools(None, None)
 
 
-def llama_set_n_threads(ctx, n_threads, n_threads_batch):
+def llama_set_n_threads(ctx: ContextLike, n_threads: int, n_threads_batch: int) -> None:
     """Threads for one token and for more, from the next ubatch on. ValueError outside 1..512."""
     check_threads("n_threads", n_threads)
     check_threads("n_threads_batch", n_threads_batch)
     context_of(ctx).set_threads(n_threads, n_threads_batch)
 
 
-def llama_n_threads(ctx):
+def llama_n_threads(ctx: ContextLike) -> int:
     return context_of(ctx).n_threads
 
 
-def llama_n_threads_batch(ctx):
+def llama_n_threads_batch(ctx: ContextLike) -> int:
     return context_of(ctx).n_threads_batch
 
 
-def llama_set_abort_callback(ctx, abort_callback, abort_callback_data=None):
+def llama_set_abort_callback(ctx: ContextLike, abort_callback: Callable[[Any], bool] | None, abort_callback_data: Any = None) -> None:
     """abort_callback(data) is asked while computing; True stops with code 2. None: no callback."""
     if abort_callback is not None and not callable(abort_callback):
         raise TypeError(f"abort_callback must be callable or None, got {type(abort_callback).__name__}")
     context_of(ctx).set_abort(abort_callback, abort_callback_data)
 
 
-def llama_set_embeddings(ctx, embeddings):
+def llama_set_embeddings(ctx: ContextLike, embeddings: bool) -> None:
     """Only False is supported yet."""
     context_of(ctx)
     if embeddings:
         raise NotImplementedError("embeddings are not supported yet")
 
 
-def llama_set_causal_attn(ctx, causal_attn):
+def llama_set_causal_attn(ctx: ContextLike, causal_attn: bool) -> None:
     """Whether tokens see only what is before them, from the next decode on."""
     context_of(ctx).set_causal(bool(causal_attn))
 
 
-def llama_set_warmup(ctx, warmup):
+def llama_set_warmup(ctx: ContextLike, warmup: bool) -> None:
     """Has an effect on mixtures of experts only, and there are none yet."""
     context_of(ctx)
 
 
-def llama_synchronize(ctx):
+def llama_synchronize(ctx: ContextLike) -> None:
     """Waits until no other thread computes in this context."""
     context_of(ctx).synchronize()
 
 
 # ------------------------------------------------------------------------------------------------ computing
 
-def llama_decode(ctx, batch):
+def llama_decode(ctx: ContextLike, batch: Batch) -> int:
     """Computes a batch.
 
     Returns
@@ -146,7 +151,7 @@ def llama_decode(ctx, batch):
     return code
 
 
-def llama_encode(ctx, batch):
+def llama_encode(ctx: ContextLike, batch: Batch) -> int:
     """-1 with an ERROR line: no model with an encoder is supported yet."""
     context_of(ctx)
     reason = "n_tokens is 0" if batch.n_tokens == 0 else "the model has no encoder"
@@ -156,7 +161,7 @@ def llama_encode(ctx, batch):
 
 # ------------------------------------------------------------------------------------------------ outputs
 
-def llama_get_logits(ctx):
+def llama_get_logits(ctx: ContextLike) -> np.ndarray | None:
     """float32 array (n_outputs, n_vocab) of the last decode, rows in batch order; None if it had no outputs.
 
     The array belongs to the caller: later decodes write elsewhere.
@@ -165,7 +170,7 @@ def llama_get_logits(ctx):
     return None if rows is None else np.asarray(rows)
 
 
-def llama_get_logits_ith(ctx, i):
+def llama_get_logits_ith(ctx: ContextLike, i: int) -> np.ndarray | None:
     """float32 array (n_vocab,) of the token with batch index i; i < 0 counts from the last output. None and an ERROR line if it has none."""
     try:
         return np.asarray(context_of(ctx).logits_ith(i))
@@ -174,20 +179,20 @@ def llama_get_logits_ith(ctx, i):
         return None
 
 
-def llama_get_embeddings(ctx):
+def llama_get_embeddings(ctx: ContextLike) -> np.ndarray | None:
     """None: contexts compute no embeddings yet."""
     context_of(ctx)
     return None
 
 
-def llama_get_embeddings_ith(ctx, i):
+def llama_get_embeddings_ith(ctx: ContextLike, i: int) -> np.ndarray | None:
     """None and an ERROR line: contexts compute no embeddings yet."""
     context_of(ctx)
     _log.emit(_log.ERROR, f"llama_get_embeddings_ith: invalid embeddings id {i}, reason: no embeddings")
     return None
 
 
-def llama_get_embeddings_seq(ctx, seq_id):
+def llama_get_embeddings_seq(ctx: ContextLike, seq_id: int) -> np.ndarray | None:
     """None: contexts compute no embeddings yet."""
     context_of(ctx)
     return None
@@ -206,12 +211,12 @@ class llama_perf_context_data(NamedTuple):
     n_eval: int = 0
 
 
-def llama_perf_context(ctx):
+def llama_perf_context(ctx: ContextLike | None) -> llama_perf_context_data:
     """Counters of a context since its start or the last reset; all zero for None."""
     return llama_perf_context_data() if ctx is None else llama_perf_context_data(**context_of(ctx).perf())
 
 
-def llama_perf_context_print(ctx):
+def llama_perf_context_print(ctx: ContextLike) -> None:
     """Writes the counters as four INFO lines."""
     from ._llama_library import llama_time_us
 
@@ -228,7 +233,7 @@ def _rate(name, ms, n, unit):
     return f"{name} = {ms:10.2f} ms / {n:5d} {unit} ({each:8.2f} ms per token, {per_second:8.2f} tokens per second)"
 
 
-def llama_perf_context_reset(ctx):
+def llama_perf_context_reset(ctx: ContextLike) -> None:
     context_of(ctx).perf_reset()
 
 

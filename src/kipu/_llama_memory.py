@@ -3,78 +3,85 @@
 A memory or a context is taken wherever either is expected. None stands for the memory of a context that has none: operations do nothing,
 removing succeeds, positions are -1.
 """
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ._handles import context_of, memory_of
 
+if TYPE_CHECKING:
+    from ._typing import ContextLike, MemoryHandle, MemoryLike
 
-def llama_get_memory(ctx):
+
+def llama_get_memory(ctx: ContextLike) -> MemoryHandle:
     """The memory of a context; the same object as long as somebody holds it."""
     return context_of(ctx).memory
 
 
-def llama_memory_clear(mem, data=True):
+def llama_memory_clear(mem: MemoryLike | None, data: bool = True) -> None:
     """Empties the memory, every sequence."""
     memory = memory_of(mem)
     if memory is not None:
         memory.clear(data)
 
 
-def llama_memory_seq_rm(mem, seq_id, p0, p1):
+def llama_memory_seq_rm(mem: MemoryLike | None, seq_id: int, p0: int, p1: int) -> bool:
     """Removes positions [p0, p1) of a sequence, of all sequences if seq_id < 0. True: done."""
     memory = memory_of(mem)
     return True if memory is None else memory.seq_rm(seq_id, p0, p1)
 
 
-def llama_memory_seq_cp(mem, seq_id_src, seq_id_dst, p0, p1):
+def llama_memory_seq_cp(mem: MemoryLike | None, seq_id_src: int, seq_id_dst: int, p0: int, p1: int) -> None:
     """Makes positions [p0, p1) of the first sequence also belong to the second. Nothing is copied."""
     memory = memory_of(mem)
     if memory is not None:
         memory.seq_cp(seq_id_src, seq_id_dst, p0, p1)
 
 
-def llama_memory_seq_keep(mem, seq_id):
+def llama_memory_seq_keep(mem: MemoryLike | None, seq_id: int) -> None:
     """Removes all other sequences."""
     memory = memory_of(mem)
     if memory is not None:
         memory.seq_keep(seq_id)
 
 
-def llama_memory_seq_pos_min(mem, seq_id):
+def llama_memory_seq_pos_min(mem: MemoryLike | None, seq_id: int) -> int:
     """Smallest position of a sequence, -1 if it is empty."""
     memory = memory_of(mem)
     return -1 if memory is None else memory.seq_pos_min(seq_id)
 
 
-def llama_memory_seq_pos_max(mem, seq_id):
+def llama_memory_seq_pos_max(mem: MemoryLike | None, seq_id: int) -> int:
     """Largest position of a sequence, -1 if it is empty."""
     memory = memory_of(mem)
     return -1 if memory is None else memory.seq_pos_max(seq_id)
 
 
-def llama_memory_can_shift(mem):
+def llama_memory_can_shift(mem: MemoryLike | None) -> bool:
     """Whether positions can be moved."""
     memory = memory_of(mem)
     return False if memory is None else memory.can_shift()
 
 
-def llama_kv_self_clear(ctx):
+def llama_kv_self_clear(ctx: MemoryLike | None) -> None:
     """Empties the memory, every sequence."""
     llama_memory_clear(ctx, True)
 
 
-def llama_kv_self_n_tokens(ctx):
+def llama_kv_self_n_tokens(ctx: MemoryLike | None) -> int:
     """Sum over sequences below n_seq_max of pos_max - pos_min + 1."""
     memory = memory_of(ctx)
     return 0 if memory is None else memory.n_tokens(memory.context.resolved.n_seq_max)
 
 
-def llama_kv_self_update(ctx):
+def llama_kv_self_update(ctx: MemoryLike | None) -> None:
     """Applies what is pending; nothing ever is yet."""
     memory_of(ctx)
 
 
 # ------------------------------------------------------------------------------------------------ size of the state
 
-def llama_state_get_size(ctx):
+def llama_state_get_size(ctx: ContextLike) -> int:
     """Bytes of the state as a file would hold it now: outputs and memory."""
     context = context_of(ctx)
     hp, r, n_outputs = context.model.hp, context.resolved, context.n_outputs

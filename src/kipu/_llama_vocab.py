@@ -1,9 +1,16 @@
 """llama.h, vocabularies: tokens, special tokens, tokenizing. Getters take a vocabulary, or a model in the older functions' place of one."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ._buffers import capacity, int32_array, text_bytes, writable_bytes
 from ._core import Vocab
 from ._handles import model_of
+
+if TYPE_CHECKING:
+    from ._typing import Buffer, ModelLike, Numbers, VocabLike
 
 _MIN = -(2**31)
 
@@ -16,31 +23,31 @@ def _vocab(vocab):
     raise TypeError(f"vocab must be a vocabulary, got {type(vocab).__name__}")
 
 
-def llama_model_get_vocab(model):
+def llama_model_get_vocab(model: ModelLike) -> Vocab:
     """The vocabulary of a model; it stays usable when the model was freed."""
     return model_of(model).vocab
 
 
-def llama_vocab_type(vocab):
+def llama_vocab_type(vocab: VocabLike) -> int:
     """LLAMA_VOCAB_TYPE_*."""
     return _vocab(vocab).type
 
 
-def llama_vocab_n_tokens(vocab):
+def llama_vocab_n_tokens(vocab: VocabLike) -> int:
     return _vocab(vocab).size
 
 
-def llama_vocab_get_text(vocab, token):
+def llama_vocab_get_text(vocab: VocabLike, token: int) -> bytes:
     """bytes of the token as the file has it. ValueError: no such token."""
     text = _vocab(vocab).text(_in_range(vocab, token))
     return b"" if text is None else text
 
 
-def llama_vocab_get_score(vocab, token):
+def llama_vocab_get_score(vocab: VocabLike, token: int) -> float:
     return _vocab(vocab).score(_in_range(vocab, token))
 
 
-def llama_vocab_get_attr(vocab, token):
+def llama_vocab_get_attr(vocab: VocabLike, token: int) -> int:
     """Sum of LLAMA_TOKEN_ATTR_* bits."""
     return _vocab(vocab).attr(_in_range(vocab, token))
 
@@ -52,87 +59,87 @@ def _in_range(vocab, token):
     return token
 
 
-def llama_vocab_is_eog(vocab, token):
+def llama_vocab_is_eog(vocab: VocabLike, token: int) -> bool:
     """Whether the token ends a generation; False out of range."""
     return _vocab(vocab).is_eog(token)
 
 
-def llama_vocab_is_control(vocab, token):
+def llama_vocab_is_control(vocab: VocabLike, token: int) -> bool:
     """Whether the token is a control token; False out of range."""
     return _vocab(vocab).is_control(token)
 
 
-def llama_vocab_get_add_bos(vocab):
+def llama_vocab_get_add_bos(vocab: VocabLike) -> bool:
     return _vocab(vocab).flags()["add_bos"]
 
 
-def llama_vocab_get_add_eos(vocab):
+def llama_vocab_get_add_eos(vocab: VocabLike) -> bool:
     return _vocab(vocab).flags()["add_eos"]
 
 
-def llama_vocab_get_add_sep(vocab):
+def llama_vocab_get_add_sep(vocab: VocabLike) -> bool:
     return _vocab(vocab).flags()["add_sep"]
 
 
-def llama_vocab_bos(vocab):
+def llama_vocab_bos(vocab: VocabLike) -> int:
     """Id of the token that begins a text, -1: none."""
     return _vocab(vocab).special("bos")
 
 
-def llama_vocab_eos(vocab):
+def llama_vocab_eos(vocab: VocabLike) -> int:
     """Id of the token that ends a text, -1: none."""
     return _vocab(vocab).special("eos")
 
 
-def llama_vocab_eot(vocab):
+def llama_vocab_eot(vocab: VocabLike) -> int:
     """Id of the token that ends a turn, -1: none."""
     return _vocab(vocab).special("eot")
 
 
-def llama_vocab_sep(vocab):
+def llama_vocab_sep(vocab: VocabLike) -> int:
     """Id of the separator of sentences, -1: none."""
     return _vocab(vocab).special("sep")
 
 
-def llama_vocab_nl(vocab):
+def llama_vocab_nl(vocab: VocabLike) -> int:
     """Id of the line end, -1: none."""
     return _vocab(vocab).special("nl")
 
 
-def llama_vocab_pad(vocab):
+def llama_vocab_pad(vocab: VocabLike) -> int:
     """Id of the padding token, -1: none."""
     return _vocab(vocab).special("pad")
 
 
-def llama_vocab_mask(vocab):
+def llama_vocab_mask(vocab: VocabLike) -> int:
     """Id of the mask token, -1: none."""
     return _vocab(vocab).special("mask")
 
 
-def llama_vocab_fim_pre(vocab):
+def llama_vocab_fim_pre(vocab: VocabLike) -> int:
     """Id of the token before a prefix to fill in after, -1: none."""
     return _vocab(vocab).special("fim_pre")
 
 
-def llama_vocab_fim_suf(vocab):
+def llama_vocab_fim_suf(vocab: VocabLike) -> int:
     """Id of the token before a suffix to fill in before, -1: none."""
     return _vocab(vocab).special("fim_suf")
 
 
-def llama_vocab_fim_mid(vocab):
+def llama_vocab_fim_mid(vocab: VocabLike) -> int:
     """Id of the token before the text to fill in, -1: none."""
     return _vocab(vocab).special("fim_mid")
 
 
-def llama_vocab_fim_pad(vocab):
+def llama_vocab_fim_pad(vocab: VocabLike) -> int:
     return _vocab(vocab).special("fim_pad")
 
 
-def llama_vocab_fim_rep(vocab):
+def llama_vocab_fim_rep(vocab: VocabLike) -> int:
     return _vocab(vocab).special("fim_rep")
 
 
-def llama_vocab_fim_sep(vocab):
+def llama_vocab_fim_sep(vocab: VocabLike) -> int:
     return _vocab(vocab).special("fim_sep")
 
 
@@ -143,7 +150,8 @@ def _text_part(text, text_len):
     return data[: capacity(text_len, len(data), "text_len")]
 
 
-def llama_tokenize(vocab, text, text_len=None, tokens=None, n_tokens_max=None, add_special=True, parse_special=False):
+def llama_tokenize(vocab: VocabLike, text: bytes | str, text_len: int | None = None, tokens: Buffer | None = None,
+                   n_tokens_max: int | None = None, add_special: bool = True, parse_special: bool = False) -> int:
     """Writes the tokens of a text and returns their number, or minus the number if there is no room (nothing is written then).
 
     Parameters
@@ -180,7 +188,8 @@ def _put_bytes(data, buf, size, name):
     return len(data)
 
 
-def llama_token_to_piece(vocab, token, buf=None, length=None, lstrip=0, special=False):
+def llama_token_to_piece(vocab: VocabLike, token: int, buf: Buffer | None = None, length: int | None = None, lstrip: int = 0,
+                         special: bool = False) -> int:
     """Writes the bytes of a token and returns their number, or minus the number if there is no room.
 
     Parameters
@@ -196,7 +205,8 @@ def llama_token_to_piece(vocab, token, buf=None, length=None, lstrip=0, special=
     return _put_bytes(_vocab(vocab).token_to_piece(token, lstrip, bool(special)), buf, length, "buf")
 
 
-def llama_detokenize(vocab, tokens, n_tokens=None, text=None, text_len_max=None, remove_special=False, unparse_special=False):
+def llama_detokenize(vocab: VocabLike, tokens: Numbers, n_tokens: int | None = None, text: Buffer | None = None,
+                     text_len_max: int | None = None, remove_special: bool = False, unparse_special: bool = False) -> int:
     """Writes the text of tokens and returns its number of bytes, or minus the number if there is no room.
 
     Parameters
