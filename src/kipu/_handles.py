@@ -3,7 +3,8 @@ from . import _callbacks, _log
 from ._core import ContextHandle, MemoryHandle, ModelHandle
 
 
-def _find(value, kind, name):
+def handle_of(value, kind, name):
+    """A handle of this kind, alive or freed. TypeError names `name`."""
     value = getattr(value, "handle", value)
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be a {name} handle, got {type(value).__name__}")
@@ -12,7 +13,7 @@ def _find(value, kind, name):
 
 def model_of(value):
     """The ModelHandle. ValueError if it was freed."""
-    handle = _find(value, ModelHandle, "model")
+    handle = handle_of(value, ModelHandle, "model")
     if handle.freed:
         raise ValueError("the model was freed")
     return handle
@@ -20,7 +21,7 @@ def model_of(value):
 
 def context_of(value):
     """The ContextHandle; a memory stands for its context. ValueError if it was freed."""
-    handle = _find(value.context if isinstance(value, MemoryHandle) else value, ContextHandle, "context")
+    handle = handle_of(value.context if isinstance(value, MemoryHandle) else value, ContextHandle, "context")
     handle.check_alive()
     return handle
 

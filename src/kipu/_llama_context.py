@@ -7,12 +7,13 @@ import numpy as np
 
 from . import _constants as C
 from . import _log
-from ._handles import context_of, model_of, or_none
+from ._core import ContextHandle
+from ._handles import context_of, handle_of, model_of, or_none
 from ._make import new_context
 from ._params import check_threads, llama_context_params
 
 if TYPE_CHECKING:
-    from ._typing import Any, Batch, Callable, ContextHandle, ContextLike, ModelHandle, ModelLike, Threadpool
+    from ._typing import Any, Batch, Callable, ContextLike, ModelHandle, ModelLike, Threadpool
 
 
 def llama_init_from_model(model: ModelLike | None, params: llama_context_params) -> ContextHandle | None:
@@ -35,7 +36,7 @@ def llama_init_from_model(model: ModelLike | None, params: llama_context_params)
 def llama_free(ctx: ContextLike | None) -> None:
     """Frees a context. None and repeated calls are allowed; arrays of its outputs stay valid."""
     if ctx is not None:
-        getattr(ctx, "handle", ctx).free()
+        handle_of(ctx, ContextHandle, "context").free()
 
 
 def llama_n_ctx(ctx: ContextLike) -> int:

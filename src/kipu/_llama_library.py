@@ -93,7 +93,9 @@ def ggml_threadpool_params_default(n_threads: int) -> ggml_threadpool_params:
 
 def ggml_threadpool_params_init(p: ggml_threadpool_params, n_threads: int) -> None:
     """Sets the defaults in an existing object."""
-    p.__init__(**vars(ggml_threadpool_params(n_threads=n_threads)))
+    fresh = ggml_threadpool_params(n_threads=n_threads)
+    for name in fresh.fields():
+        setattr(p, name, getattr(fresh, name))
 
 
 def ggml_threadpool_new(params: ggml_threadpool_params) -> Threadpool:

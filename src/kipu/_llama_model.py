@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from . import _log
 from ._buffers import capacity, text_bytes, writable_bytes
-from ._core import Aborted
+from ._core import Aborted, ModelHandle
 from ._describe import describe, metadata_text
-from ._handles import model_of, or_none
+from ._handles import handle_of, model_of, or_none
 from ._make import load_model, path_bytes
 from ._params import llama_model_params
 
 if TYPE_CHECKING:
-    from ._typing import Buffer, ModelHandle, ModelLike, PathLike, Sequence
+    from ._typing import Buffer, ModelLike, PathLike, Sequence
 
 
 def _load(paths, params):
@@ -53,7 +53,7 @@ def llama_model_load_from_splits(paths: Sequence[PathLike], n_paths: int | None 
 def llama_model_free(model: ModelLike | None) -> None:
     """Frees a model; contexts made from it go on working. None and repeated calls are allowed."""
     if model is not None:
-        getattr(model, "handle", model).free()
+        handle_of(model, ModelHandle, "model").free()
 
 
 # ------------------------------------------------------------------------------------------------ facts

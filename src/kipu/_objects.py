@@ -1,4 +1,8 @@
 """kipu.Model, kipu.Context, kipu.Batch: the functions of llama.h as objects, with exceptions instead of codes."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ._buffers import int32_array
@@ -8,6 +12,10 @@ from ._llama_batch import llama_batch_get_one, llama_batch_init
 from ._llama_context import llama_perf_context
 from ._make import load_model, new_context
 from ._params import check_threads, llama_context_params, llama_model_params
+
+if TYPE_CHECKING:
+    from ._llama_context import llama_perf_context_data
+    from ._typing import Any, Callable, MemoryHandle, Numbers, PathLike, Sequence, Vocab
 
 
 def _params_of(kind, params, fields):
@@ -35,12 +43,12 @@ class Batch(_Batch):
     token, pos, n_seq_id : int32 arrays (n_tokens,).  seq_id : int32 (n_tokens, n_seq_max).  logits : int8 (n_tokens,).
     """
 
-    def __init__(self, n_tokens, embd=0, n_seq_max=1):
+    def __init__(self, n_tokens: int, embd: int = 0, n_seq_max: int = 1) -> None:
         made = llama_batch_init(n_tokens, embd, n_seq_max)
         self.token, self.embd, self.pos, self.n_seq_id, self.seq_id, self.logits = (
             made.token, made.embd, made.pos, made.n_seq_id, made.seq_id, made.logits)
 
-    def add(self, token, pos, seq_ids=(0,), logits=False):
+    def add(self, token: Any, pos: int, seq_ids: Sequence[int] = (0,), logits: bool = False) -> None:
         """Appends one token (or one input vector).
 
         Parameters
@@ -65,7 +73,7 @@ class Batch(_Batch):
         self.seq_id[i, : len(seq_ids)] = seq_ids
         self.n_tokens = i + 1
 
-    def clear(self):
+    def clear(self) -> None:
         """Empties the batch; its arrays stay."""
         self.n_tokens = 0
 
@@ -93,11 +101,11 @@ class Model:
     handle : the handle for the kipu.llama_* functions, which also take the model itself.
     """
 
-    def __init__(self, path, params=None, **fields):
+    def __init__(self, path: PathLike | Sequence[PathLike], params: llama_model_params | None = None, **fields: Any) -> None:
         paths = path if isinstance(path, (list, tuple)) else [path]
         self.handle = load_model(paths, _params_of(llama_model_params, params, fields))
 
-    def free(self):
+    def free(self) -> None:
         """Gives the model up; contexts made from it go on working. Any number of times."""
         self.handle.free()
 
@@ -107,49 +115,49 @@ class Model:
     def __exit__(self, *exc):
         self.free()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "Model(freed)" if self.handle.freed else f"Model({self.description})"
 
     def __reduce__(self):
         raise TypeError("a model cannot be pickled")
 
     @property
-    def description(self):
+    def description(self) -> str:
         """For example "llama 7B Q4_K - Medium"."""
         return describe(self.handle)
 
     @property
-    def metadata(self):
+    def metadata(self) -> dict[str, str]:
         """dict of all scalar metadata, values as text."""
         text = lambda raw: raw.decode("utf-8", "replace")
         return {text(key): text(metadata_text(value)) for key, value in self.handle.scalars()}
 
     @property
-    def hyper_params(self):
+    def hyper_params(self) -> Any:
         """The hyper-parameters as an object with attributes n_layer, n_embd, ...; None with vocab_only."""
         return self.handle.hp
 
     @property
-    def vocab(self):
+    def vocab(self) -> Vocab:
         """The vocabulary's handle."""
         return self.handle.vocab
 
     @property
-    def n_vocab(self):
+    def n_vocab(self) -> int:
         """Number of tokens."""
         return self.vocab.size
 
     @property
-    def n_params(self):
+    def n_params(self) -> int:
         """Number of weights."""
         return self.handle.n_params()
 
     @property
-    def size(self):
+    def size(self) -> int:
         """Bytes of all tensors in the file."""
         return self.handle.tensor_bytes()
 
-    def tokenize(self, text, add_special=True, parse_special=False):
+    def tokenize(self, text: str | bytes, add_special: bool = True, parse_special: bool = False) -> np.ndarray:
         """Token ids of a text.
 
         Parameters
@@ -169,19 +177,19 @@ class Model:
         """
         return self.vocab.tokenize(text, add_special, parse_special)
 
-    def token_to_piece(self, token, lstrip=0, special=True):
+    def token_to_piece(self, token: int, lstrip: int = 0, special: bool = True) -> bytes:
         """bytes of one token. ValueError: no such token."""
         return self.vocab.token_to_piece(token, lstrip, special)
 
-    def detokenize(self, tokens, remove_special=False, unparse_special=True):
+    def detokenize(self, tokens: Numbers, remove_special: bool = False, unparse_special: bool = True) -> bytes:
         """bytes of a sequence of tokens."""
         return self.vocab.detokenize(int32_array(tokens, "tokens"), remove_special, unparse_special)
 
-    def context(self, params=None, **fields):
+    def context(self, params: llama_context_params | None = None, **fields: Any) -> Context:
         """A kipu.Context of this model."""
         return Context(self, params, **fields)
 
-    def explain(self):
+    def explain(self) -> str:
         """The recorded forward pass as text."""
         return self.handle.explain()
 
@@ -210,7 +218,7 @@ class Context:
     handle : the handle for the kipu.llama_* functions, which also take the context itself.
     """
 
-    def __init__(self, model, params=None, **fields):
+    def __init__(self, model: Model, params: llama_context_params | None = None, **fields: Any) -> None:
         if params is None:
             fields = {"n_threads": cpu_physical(), "n_threads_batch": cpu_physical(), **fields}
         if model.handle.freed:
@@ -218,7 +226,7 @@ class Context:
         self.model = model
         self.handle = new_context(model.handle, _params_of(llama_context_params, params, fields))
 
-    def free(self):
+    def free(self) -> None:
         """Gives the context up; arrays of its outputs stay valid. Any number of times."""
         self.handle.free()
 
@@ -228,7 +236,7 @@ class Context:
     def __exit__(self, *exc):
         self.free()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "Context(freed)" if self.handle.freed else f"Context(n_ctx={self.n_ctx}, n_batch={self.n_batch}, n_seq_max={self.n_seq_max})"
 
     def __reduce__(self):
@@ -237,27 +245,27 @@ class Context:
     # ---- sizes in tokens
 
     @property
-    def n_ctx(self):
+    def n_ctx(self) -> int:
         """Cells of the memory."""
         return self.handle.resolved.n_ctx
 
     @property
-    def n_batch(self):
+    def n_batch(self) -> int:
         """Tokens that one decode takes at most."""
         return self.handle.resolved.n_batch
 
     @property
-    def n_ubatch(self):
+    def n_ubatch(self) -> int:
         """Tokens that are computed together at most."""
         return self.handle.resolved.n_ubatch
 
     @property
-    def n_seq_max(self):
+    def n_seq_max(self) -> int:
         return self.handle.resolved.n_seq_max
 
     # ---- computing
 
-    def decode(self, batch):
+    def decode(self, batch: _Batch | Numbers) -> None:
         """Computes a batch; afterwards `logits` has its outputs.
 
         Parameters
@@ -280,29 +288,29 @@ class Context:
             raise {1: CacheFull, 2: Aborted, -1: ValueError, -2: MemoryError}.get(code, RuntimeError)(reason)
 
     @property
-    def logits(self):
+    def logits(self) -> np.ndarray:
         """float32 array (n_outputs, n_vocab) of the last decode in batch order; no rows if it had no outputs. It never changes."""
         rows = self.handle.logits()
         return np.empty((0, self.model.n_vocab), np.float32) if rows is None else np.asarray(rows)
 
-    def logits_ith(self, i):
+    def logits_ith(self, i: int) -> np.ndarray:
         """float32 array (n_vocab,) of the token with batch index i; i < 0 counts from the last output. IndexError if it has none."""
         return np.asarray(self.handle.logits_ith(i))
 
     # ---- memory and settings
 
     @property
-    def memory(self):
+    def memory(self) -> MemoryHandle:
         """What the context remembers: clear, seq_rm, seq_cp, seq_keep, seq_pos_min, seq_pos_max, can_shift."""
         return self.handle.memory
 
     @property
-    def n_threads(self):
+    def n_threads(self) -> int:
         """Threads for one token."""
         return self.handle.n_threads
 
     @property
-    def n_threads_batch(self):
+    def n_threads_batch(self) -> int:
         """Threads for more than one token."""
         return self.handle.n_threads_batch
 
@@ -311,31 +319,31 @@ class Context:
         """Threads that the last decode really used: n_threads, or fewer where affinity and quota leave fewer CPUs."""
         return self.handle.workers
 
-    def set_threads(self, n_threads, n_threads_batch=None):
+    def set_threads(self, n_threads: int, n_threads_batch: int | None = None) -> None:
         """Threads for one token and for more. ValueError outside 1..512."""
         n_threads_batch = n_threads if n_threads_batch is None else n_threads_batch
         check_threads("n_threads", n_threads)
         check_threads("n_threads_batch", n_threads_batch)
         self.handle.set_threads(n_threads, n_threads_batch)
 
-    def set_causal(self, causal):
+    def set_causal(self, causal: bool) -> None:
         """Whether tokens see only what is before them."""
         self.handle.set_causal(causal)
 
-    def set_abort_callback(self, callback, data=None):
+    def set_abort_callback(self, callback: Callable[[Any], Any] | None, data: Any = None) -> None:
         """callback(data) is asked while computing; True stops with kipu.Aborted. None: no callback."""
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be callable or None, got {type(callback).__name__}")
         self.handle.set_abort(callback, data)
 
     @property
-    def perf(self):
+    def perf(self) -> llama_perf_context_data:
         """Counters since the start or the last reset: named tuple, times in milliseconds."""
         return llama_perf_context(self.handle)
 
-    def reset_perf(self):
+    def reset_perf(self) -> None:
         self.handle.perf_reset()
 
-    def explain(self):
+    def explain(self) -> str:
         """What a decode does, step by step, as text."""
         return self.handle.explain()

@@ -228,7 +228,7 @@ cdef class ContextHandle:
     cdef object _memory
     cdef object __weakref__
 
-    def __init__(self, ModelHandle model, resolved):
+    def __init__(self, ModelHandle model not None, resolved):
         """resolved: _params.ResolvedContext. Raises MemoryError, ValueError, NotImplementedError."""
         cdef kipu_context_params p
         cdef kipu_error err
@@ -429,17 +429,22 @@ cdef class MemoryHandle:
     def __init__(self, ContextHandle context not None):
         self.context = context
 
+    cdef ContextCore alive(self):
+        if self.context is None:
+            raise ValueError("the memory has no context")
+        return self.context.alive()
+
     cdef kipu_memory *of(self, ContextCore core):
         return kipu_context_memory(core.c)
 
     def clear(self, bint data):
-        cdef ContextCore core = self.context.alive()
+        cdef ContextCore core = self.alive()
         core.enter()
         kipu_memory_clear(self.of(core), data)
         core.leave()
 
     def seq_rm(self, int32_t seq, int32_t p0, int32_t p1):
-        cdef ContextCore core = self.context.alive()
+        cdef ContextCore core = self.alive()
         cdef kipu_error err
         cdef c_bool removed = False
         core.enter()
@@ -449,7 +454,7 @@ cdef class MemoryHandle:
         return bool(removed)
 
     def seq_cp(self, int32_t src, int32_t dst, int32_t p0, int32_t p1):
-        cdef ContextCore core = self.context.alive()
+        cdef ContextCore core = self.alive()
         cdef kipu_error err
         core.enter()
         status = kipu_memory_seq_cp(self.of(core), src, dst, p0, p1, &err)
@@ -457,7 +462,7 @@ cdef class MemoryHandle:
         check(status, &err)
 
     def seq_keep(self, int32_t seq):
-        cdef ContextCore core = self.context.alive()
+        cdef ContextCore core = self.alive()
         cdef kipu_error err
         core.enter()
         status = kipu_memory_seq_keep(self.of(core), seq, &err)
@@ -466,7 +471,7 @@ cdef class MemoryHandle:
 
     def seq_pos_min(self, int32_t seq):
         """Smallest position of the sequence, -1 if it has none."""
-        cdef ContextCore core = self.context.alive()
+        cdef ContextCore core = self.alive()
         check_sequence(seq)
         core.enter()
         pos = kipu_memory_pos_min(self.of(core), seq)
@@ -475,7 +480,7 @@ cdef class MemoryHandle:
 
     def seq_pos_max(self, int32_t seq):
         """Largest position of the sequence, -1 if it has none."""
-        cdef ContextCore core = self.context.alive()
+        cdef ContextCore core = self.alive()
         check_sequence(seq)
         core.enter()
         pos = kipu_memory_pos_max(self.of(core), seq)
@@ -484,14 +489,14 @@ cdef class MemoryHandle:
 
     def n_tokens(self, int32_t n_seq_max):
         """Sum over sequences 0..n_seq_max-1 of pos_max - pos_min + 1."""
-        cdef ContextCore core = self.context.alive()
+        cdef ContextCore core = self.alive()
         core.enter()
         n = kipu_memory_n_tokens(self.of(core), n_seq_max)
         core.leave()
         return n
 
     def can_shift(self):
-        cdef ContextCore core = self.context.alive()
+        cdef ContextCore core = self.alive()
         core.enter()
         answer = kipu_memory_can_shift(self.of(core))
         core.leave()
@@ -499,7 +504,7 @@ cdef class MemoryHandle:
 
     def bytes_in_use(self):
         """Bytes of rows that are allocated now."""
-        cdef ContextCore core = self.context.alive()
+        cdef ContextCore core = self.alive()
         core.enter()
         n = kipu_memory_bytes(self.of(core))
         core.leave()
@@ -507,7 +512,7 @@ cdef class MemoryHandle:
 
     def cell_sequences(self, bint window):
         """For every filled cell of the base or the window cache the number of its sequences, in file order."""
-        cdef ContextCore core = self.context.alive()
+        cdef ContextCore core = self.alive()
         cdef int32_t capacity = self.context.resolved.n_ctx, n, i, pos, number
         cdef uint64_t seqs
         cdef int32_t *cells = <int32_t *>calloc(capacity, sizeof(int32_t))
@@ -526,7 +531,7 @@ cdef class MemoryHandle:
             free(cells)
 
     def __int__(self):
-        return <uintptr_t>self.of(self.context.alive())
+        return <uintptr_t>self.of(self.alive())
 
     __index__ = __int__
 

@@ -61,8 +61,16 @@ cdef class Vocab:
     cdef object owner
     cdef object __weakref__
 
+    def __init__(self):
+        raise TypeError("vocabularies are made by models and by Vocab.from_file(path)")
+
     def __dealloc__(self):
         kipu_vocab_free(self.own)
+
+    cdef const kipu_vocab *get_live(self) except NULL:
+        if self.v == NULL:
+            raise ValueError("vocabulary was never made")
+        return self.v
 
     @staticmethod
     def from_file(path, list warnings=None):
@@ -93,25 +101,26 @@ cdef class Vocab:
     @property
     def size(self):
         """Number of tokens."""
-        return kipu_vocab_size(self.v)
+        return kipu_vocab_size(self.get_live())
 
     @property
     def type(self):
         """0 none, 1 SPM, 2 BPE, 3 WPM, 4 UGM, 5 RWKV. Only SPM and BPE can tokenize."""
-        return kipu_vocab_type(self.v)
+        return kipu_vocab_type(self.get_live())
 
     def __len__(self):
-        return kipu_vocab_size(self.v)
+        return kipu_vocab_size(self.get_live())
 
     def __int__(self):
-        return <uintptr_t>self.v
+        return <uintptr_t>self.get_live()
 
     __index__ = __int__
 
     def flags(self):
         """What tokenize adds: dict of add_bos, add_eos, add_sep, add_space_prefix -> bool."""
-        return {"add_bos": kipu_vocab_add_bos(self.v), "add_eos": kipu_vocab_add_eos(self.v), "add_sep": kipu_vocab_add_sep(self.v),
-                "add_space_prefix": kipu_vocab_add_space_prefix(self.v)}
+        cdef const kipu_vocab *v = self.get_live()
+        return {"add_bos": kipu_vocab_add_bos(v), "add_eos": kipu_vocab_add_eos(v), "add_sep": kipu_vocab_add_sep(v),
+                "add_space_prefix": kipu_vocab_add_space_prefix(v)}
 
     def special(self, str which):
         """Id of a special token, -1 if there is none.
@@ -122,27 +131,27 @@ cdef class Vocab:
         """
         if which not in _SPECIALS:
             raise ValueError(f"which must be one of {' '.join(_SPECIALS)}, got {which!r}")
-        return kipu_vocab_special(self.v, <kipu_special><int>_SPECIALS.index(which))
+        return kipu_vocab_special(self.get_live(), <kipu_special><int>_SPECIALS.index(which))
 
     def text(self, int32_t token):
         """The token as it stands in the file, bytes; None if there is no such token."""
-        cdef kipu_text t = kipu_vocab_text(self.v, token)
+        cdef kipu_text t = kipu_vocab_text(self.get_live(), token)
         return None if t.data == NULL else t.data[:t.size]
 
     def score(self, int32_t token):
         """Score of a token, 0 if there is none."""
-        return kipu_vocab_score(self.v, token)
+        return kipu_vocab_score(self.get_live(), token)
 
     def attr(self, int32_t token):
         """Attributes: sum of unknown 1, unused 2, normal 4, control 8, user-defined 16, byte 32, normalized 64, lstrip 128, rstrip 256."""
-        return kipu_vocab_attr(self.v, token)
+        return kipu_vocab_attr(self.get_live(), token)
 
     def is_eog(self, int32_t token):
         """Does this token end a generation?"""
-        return kipu_vocab_is_eog(self.v, token)
+        return kipu_vocab_is_eog(self.get_live(), token)
 
     def is_control(self, int32_t token):
-        return kipu_vocab_is_control(self.v, token)
+        return kipu_vocab_is_control(self.get_live(), token)
 
     def tokenize(self, text, bint add_special=True, bint parse_special=False):
         """Token ids of a text.
@@ -164,6 +173,7 @@ cdef class Vocab:
         ValueError
             It has no token for a byte of the text.
         """
+        cdef const kipu_vocab *v = self.get_live()
         cdef bytes data = text.encode() if isinstance(text, str) else bytes(text)
         cdef const char *p = data
         cdef size_t size = len(data)
@@ -175,7 +185,7 @@ cdef class Vocab:
             ids = _np.empty(capacity, _np.int32)
             view = ids
             with nogil:
-                status = kipu_tokenize(self.v, p, size, &view[0], capacity, &n, add_special, parse_special, &err)
+                status = kipu_tokenize(v, p, size, &view[0], capacity, &n, add_special, parse_special, &err)
             check(status, &err)
             if n <= capacity:
                 return ids[:n].copy()
@@ -185,9 +195,9 @@ cdef class Vocab:
         """The bytes a token stands for; up to `lstrip` leading blanks are dropped, control tokens are empty without `special`."""
         cdef int64_t size = 0, ignored = 0
         cdef kipu_error err
-        check(kipu_token_to_piece(self.v, token, NULL, 0, lstrip, special, &size, &err), &err)
+        check(kipu_token_to_piece(self.get_live(), token, NULL, 0, lstrip, special, &size, &err), &err)
         piece = bytearray(size)
-        check(kipu_token_to_piece(self.v, token, piece, size, lstrip, special, &ignored, &err), &err)
+        check(kipu_token_to_piece(self.get_live(), token, piece, size, lstrip, special, &ignored, &err), &err)
         return bytes(piece)
 
     def detokenize(self, tokens, bint remove_special=False, bint unparse_special=False):
@@ -199,25 +209,26 @@ cdef class Vocab:
         remove_special : drop one leading bos and one trailing eos where the vocabulary adds them.
         unparse_special : write control tokens as text instead of leaving them out.
         """
+        cdef const kipu_vocab *v = self.get_live()
         ids = _np.ascontiguousarray(tokens, _np.int32) if len(tokens) else _np.zeros(1, _np.int32)
         cdef const int32_t[::1] view = ids
         cdef int64_t n = len(tokens), size = 0, ignored = 0
         cdef kipu_error err
         cdef kipu_status status
         with nogil:
-            status = kipu_detokenize(self.v, &view[0], n, NULL, 0, remove_special, unparse_special, &size, &err)
+            status = kipu_detokenize(v, &view[0], n, NULL, 0, remove_special, unparse_special, &size, &err)
         check(status, &err)
         out = bytearray(size)
         cdef char *p = out
         with nogil:
-            status = kipu_detokenize(self.v, &view[0], n, p, size, remove_special, unparse_special, &ignored, &err)
+            status = kipu_detokenize(v, &view[0], n, p, size, remove_special, unparse_special, &ignored, &err)
         check(status, &err)
         return bytes(out)
 
 
 cdef Vocab vocab_of_gguf(kipu_gguf *g, list warnings):
     """A vocabulary of its own from an open file, which may be closed afterwards."""
-    cdef Vocab vocab = Vocab()
+    cdef Vocab vocab = Vocab.__new__(Vocab)
     cdef kipu_vocab_source source = kipu_gguf_vocab_source(g)
     cdef kipu_error err
     cdef kipu_status status
@@ -231,6 +242,6 @@ cdef Vocab vocab_of_gguf(kipu_gguf *g, list warnings):
 
 cdef Vocab borrow_vocab(const kipu_vocab *v, object owner):
     """A vocabulary that belongs to `owner`, which stays alive as long as this object."""
-    cdef Vocab vocab = Vocab()
+    cdef Vocab vocab = Vocab.__new__(Vocab)
     vocab.v, vocab.owner = v, owner
     return vocab
