@@ -22,6 +22,7 @@ class Log:
             self.lines.append(text.decode("utf-8", "replace").strip())
 
     def take(self):
+        K.llama_log_set(self, None)   # another test may have put its own
         lines, self.lines = self.lines, []
         return lines
 
