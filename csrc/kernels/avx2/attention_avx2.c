@@ -227,14 +227,14 @@ static void add_row(const kipu_attn_tile *t, int r, const block *b, int i, uint6
     }
 }
 
-/* Rows [i, i + rows), `columns` columns (of which one may be narrow) from `column` on. What all rows see goes in one tile; what only some of them see (at the causal
- * edge, at the window's edge, between holes) goes row by row, before or behind it, so that each row's lanes ascend. */
+/* Rows [i, i + rows), `columns` columns (of which one may be narrow) from `column` on. What all rows see goes in one tile; what only some of
+ * them see (at the causal edge, at the window's edge, between holes) goes row by row, before or behind it, so that each row's lanes
+ * ascend. */
 static void add_values(const block *b, float *o, int i, int rows, const kipu_attn_head *head, const source *v, int32_t column,
                        int columns) {
     int32_t left = head->d_v - column;
-    kipu_attn_tile t = {.b_step = v->step, .b_type = v->type, .rows = rows, .add = true, .y_column = {0, LANES, 2 * LANES, 3 * LANES}};
-    t.columns = columns;
-    t.lanes = left < LANES ? left : LANES;
+    kipu_attn_tile t = {.b_step = v->step, .b_type = v->type, .rows = rows, .columns = columns, .add = true,
+                        .y_column = {0, LANES, 2 * LANES, 3 * LANES}, .lanes = left < LANES ? left : LANES};
     uint64_t common = ~(uint64_t)0;
     int j0, j1;
     for (int r = 0; r < rows; r++) {

@@ -59,8 +59,12 @@ KIPU_INLINE int block_bytes(int type) {
 
 /* One side of a word, of a 2-byte field, of a byte field. */
 KIPU_INLINE __m256i load_word(const uint8_t *p, int side) { return _mm256_loadu_si256((const __m256i *)(p + side * WORD / SIDES)); }
-KIPU_INLINE __m256 load_halves(const uint8_t *p, int side) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + side * HALVES / SIDES))); }
-KIPU_INLINE __m256i load_bytes(const uint8_t *p, int side) { return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(p + side * BYTES / SIDES))); }
+KIPU_INLINE __m256 load_halves(const uint8_t *p, int side) {
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + side * HALVES / SIDES)));
+}
+KIPU_INLINE __m256i load_bytes(const uint8_t *p, int side) {
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(p + side * BYTES / SIDES)));
+}
 
 /* The scales of one side of a block, unpacked as far as all its groups share. */
 typedef struct block_scales {

@@ -9,10 +9,6 @@
 /* ---------------------------------------------------------------------------------------------- panels into scratch */
 KIPU_INLINE void store_side(void *p, int side, __m256i x) { _mm256_storeu_si256((__m256i *)((uint8_t *)p + side * WORD / SIDES), x); }
 
-/* Even and odd bytes of each lane as 16-bit integers: k 0 and 2, k 1 and 3. */
-KIPU_INLINE __m256i even_bytes(__m256i x) { return _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8); }
-KIPU_INLINE __m256i odd_bytes(__m256i x) { return _mm256_srai_epi16(x, 8); }
-
 KIPU_INLINE void decode_scales(int type, panel_chunk *out, int g, const uint8_t *block, int side) {
     block_scales scales = load_scales(type, block, side);
 #pragma GCC unroll 8
@@ -39,10 +35,7 @@ KIPU_INLINE void decode_codes(int type, uint8_t *codes, const uint8_t *block, in
 #pragma GCC unroll 4
             for (int c = 0; c < word_codes(type); c++) {
                 int k4 = (step * step_groups(type) + code_group(type, c)) * K4 + code_k4(type, w, c);
-                uint8_t *to = codes + k4 * k4_bytes(type);
-                store_side(to, side, type == KIPU_Q8_0 ? even_bytes(code[c]) : code[c]);
-                if (type == KIPU_Q8_0)
-                    store_side(to + WORD, side, odd_bytes(code[c]));
+                store_side(codes + k4 * WORD, side, code[c]);
             }
         }
     }
@@ -51,26 +44,18 @@ KIPU_INLINE void decode_codes(int type, uint8_t *codes, const uint8_t *block, in
 /* Codes and scales of one chunk of a panel. */
 KIPU_INLINE void decode_chunk(int type, panel_chunk *out, const uint8_t *block, int n_groups) {
     for (int g = 0; g < n_groups; g += block_groups(type), block += block_bytes(type)) {
-#pragma GCC unroll 2
+#pragma GCC unroll 1
         for (int side = 0; side < SIDES; side++) {
             decode_scales(type, out, g, block, side);
-            decode_codes(type, out->codes + g * K4 * k4_bytes(type), block, side);
+            decode_codes(type, out->codes + g * K4 * WORD, block, side);
         }
     }
 }
 
 /* ---------------------------------------------------------------------------------------------- tokens into scratch */
-KIPU_INLINE void copy_codes(int type, int8_t *out, const int8_t *q, int n_groups) {
-    for (int g = 0; g < n_groups; g++) {
-        __m256i x = _mm256_loadu_si256((const __m256i *)(q + g * KIPU_GROUP));
-        if (type == KIPU_Q8_0) {   /* words of four: even ones, odd ones, as the codes lie */
-            __m256i even = even_bytes(x), odd = odd_bytes(x), a = _mm256_unpacklo_epi32(even, odd), b = _mm256_unpackhi_epi32(even, odd);
-            _mm256_storeu_si256((__m256i *)(out + g * 2 * KIPU_GROUP), _mm256_permute2x128_si256(a, b, 0x20));
-            _mm256_storeu_si256((__m256i *)(out + g * 2 * KIPU_GROUP + KIPU_GROUP), _mm256_permute2x128_si256(a, b, 0x31));
-        } else {
-            _mm256_storeu_si256((__m256i *)(out + g * KIPU_GROUP), x);
-        }
-    }
+KIPU_INLINE void copy_codes(int8_t *out, const int8_t *q, int n_groups) {
+    for (int g = 0; g < n_groups; g++)
+        _mm256_storeu_si256((__m256i *)(out + g * KIPU_GROUP), _mm256_loadu_si256((const __m256i *)(q + g * KIPU_GROUP)));
 }
 
 /* Start values of four groups. Each lane of `pairs` holds two 16-bit sums over one word of four activations; the four words of each half
@@ -92,7 +77,7 @@ KIPU_INLINE void load_seeds(int type, token_chunk *out, int g) {
 
 /* n_groups groups of one token. Beyond them seeds of old bytes are made, which nobody reads. */
 KIPU_INLINE void load_token(int type, token_chunk *out, const int8_t *q, const float *d, const int32_t *s, int n_groups) {
-    copy_codes(type, out->q, q, n_groups);
+    copy_codes(out->q, q, n_groups);
     for (int g = 0; tile_zero(type) && g < n_groups; g += 4)
         load_seeds(type, out, g);
     memcpy(out->d, d, sizeof(float) * (size_t)n_groups);
@@ -112,20 +97,22 @@ KIPU_INLINE void load_tokens(int type, token_chunk *out, const kipu_acts *a, int
 
 /* ---------------------------------------------------------------------------------------------- loops */
 
-/* One panel times up to CHUNK_TOKENS tokens. */
+/* One panel times up to CHUNK_TOKENS tokens: full tiles, then one of 2 and one of 1 token as needed. */
 KIPU_INLINE void tiles(int type, float *y, const panel_chunk *panel, const token_chunk *tokens, int nt, int n_groups) {
-    for (; nt >= tile_tokens(type); nt -= tile_tokens(type), tokens += tile_tokens(type), y += tile_tokens(type) * KIPU_PANEL_ROWS)
-        tile_of(type, tile_tokens(type), y, panel, tokens, n_groups);
-    if (nt == 3 && tile_tokens(type) > 3)
-        tile_of(type, 3, y, panel, tokens, n_groups);
-    else if (nt == 2 && tile_tokens(type) > 2)
-        tile_of(type, 2, y, panel, tokens, n_groups);
-    else if (nt == 1)
-        tile_of(type, 1, y, panel, tokens, n_groups);
+    int t = 0;
+    for (; t + TILE_TOKENS <= nt; t += TILE_TOKENS)
+        tile_of(type, TILE_TOKENS, y + t * KIPU_PANEL_ROWS, panel, tokens + t, n_groups);
+    if (t + 2 <= nt) {
+        tile_of(type, 2, y + t * KIPU_PANEL_ROWS, panel, tokens + t, n_groups);
+        t += 2;
+    }
+    if (t < nt)
+        tile_of(type, 1, y + t * KIPU_PANEL_ROWS, panel, tokens + t, n_groups);
 }
 
 /* Up to CHUNK_PANELS panels times all tokens. y[panel][token][16]. */
-KIPU_INLINE void gemm_panels(int type, float *y, const uint8_t *panels, int n_panels, const kipu_acts *a, int t0, int nt, gemm_scratch *scratch) {
+KIPU_INLINE void gemm_panels(int type, float *y, const uint8_t *panels, int n_panels, const kipu_acts *a, int t0, int nt,
+                             gemm_scratch *scratch) {
     int groups = a->k / KIPU_GROUP;
     size_t panel_bytes = (size_t)(groups / block_groups(type)) * block_bytes(type);
     memset(y, 0, sizeof(float) * n_panels * nt * KIPU_PANEL_ROWS);
@@ -145,27 +132,26 @@ KIPU_INLINE void gemm_panels(int type, float *y, const uint8_t *panels, int n_pa
 
 /* One panel, decoded in registers, in passes over few tokens each, of which only the first one waits for memory. */
 KIPU_INLINE void gemm_few(int type, float *y, const uint8_t *panel, const kipu_acts *a, int t0, int nt) {
-    while (nt > 0) {
-        int pass = nt < few_tokens(type) ? nt : few_tokens(type);
-        few_acts acts = acts_from(a, t0);
+    for (int t = 0, pass; t < nt; t += pass) {
+        few_acts acts = acts_from(a, t0 + t);
+        float *out = y + t * KIPU_PANEL_ROWS;
+        pass = nt - t >= few_tokens(type) ? few_tokens(type) : nt - t >= 2 ? 2 : 1;
         if (pass == 1)
-            gemv_panel(type, 1, y, panel, acts);
+            gemv_panel(type, 1, out, panel, acts);
         else if (pass == 2)
-            gemv_panel(type, 2, y, panel, acts);
-        else if (pass == 3)
-            gemv_panel(type, few_tokens(type) < 3 ? 1 : 3, y, panel, acts);
+            gemv_panel(type, 2, out, panel, acts);
         else
-            gemv_panel(type, few_tokens(type) < 4 ? 1 : 4, y, panel, acts);
-        nt -= pass;
-        t0 += pass;
-        y += pass * KIPU_PANEL_ROWS;
+            gemv_panel(type, few_tokens(type), out, panel, acts);
     }
 }
+
+/* Up to this many tokens gemm_few is faster; in two passes only for Q8_0, which has next to nothing to decode. */
+KIPU_INLINE int most_few(int type) { return type == KIPU_Q8_0 ? 2 * few_tokens(type) : few_tokens(type); }
 
 /* The body of every quantised gemm of kernels.h. */
 KIPU_INLINE void gemm_body(int type, float *y, const void *panels, int n_panels, const kipu_acts *a, int t0, int nt, void *scratch) {
     size_t panel_bytes = (size_t)(a->k / KIPU_GROUP / block_groups(type)) * block_bytes(type);
-    bool few = nt <= few_tokens(type);
+    bool few = nt <= most_few(type);
     int step = few ? 1 : CHUNK_PANELS;
     for (int p = 0; p < n_panels; p += step) {
         float *out = y + (size_t)p * nt * KIPU_PANEL_ROWS;

@@ -14,8 +14,8 @@ enum {
     FEW_TOKENS = 4           /* most tokens of one pass */
 };
 
-/* Tokens of one pass; Q6_K needs four integer sums for each of them. */
-KIPU_INLINE int few_tokens(int type) { return type == KIPU_Q6_K ? 2 : FEW_TOKENS; }
+/* Tokens of one pass. Where decoding is long, gemm does better to keep the codes for more than two. */
+KIPU_INLINE int few_tokens(int type) { return is_k_quant(type) || has_fifth_bit(type) ? 2 : FEW_TOKENS; }
 
 /* Words of a step whose products are one run. */
 KIPU_INLINE int run_words(int type) {
@@ -77,7 +77,8 @@ KIPU_INLINE __m256i zero_seeds(int type, __m256i s) {
 /* Integer sums of one side of a step: sum[t][g], g counts inside the step. */
 typedef __m256i step_sums[4];
 
-KIPU_INLINE void start_sums(int type, int nt, step_sums sum[], const uint8_t *block, int first, int side, const int32_t halves[][8], few_acts a) {
+KIPU_INLINE void start_sums(int type, int nt, step_sums sum[], const uint8_t *block, int first, int side, const int32_t halves[][8],
+                            few_acts a) {
 #pragma GCC unroll 4
     for (int g = 0; g < step_groups(type); g++) {
         int i = first + g;
@@ -169,7 +170,7 @@ KIPU_INLINE void gemv_block(int type, int nt, __m256 acc[SIDES][FEW_TOKENS], con
         for (int t = 0; t < nt; t++)
             half_seeds(halves[t], a.q + t * a.k);
     }
-#pragma GCC unroll 2
+#pragma GCC unroll 1
     for (int side = 0; side < SIDES; side++)
         gemv_side(type, nt, acc[side], block, side, halves, a);
 }
