@@ -2,9 +2,9 @@
 from . import _constants
 
 _QUANT_SIZES = {"K_S": "K - Small", "K_M": "K - Medium", "K_L": "K - Large"}
-_BITS = {"IQ1_S": "1.5625 bpw", "IQ1_M": "1.75 bpw", "IQ2_XXS": "2.0625 bpw", "IQ2_XS": "2.3125 bpw", "IQ2_S": "2.5 bpw", "IQ2_M": "2.7 bpw",
-         "IQ3_XXS": "3.0625 bpw", "IQ3_XS": "3.3 bpw", "IQ3_S": "3.4375 bpw", "IQ3_M": "3.66 bpw", "IQ4_XS": "4.25 bpw", "IQ4_NL": "4.5 bpw",
-         "TQ1_0": "1.69 bpw ternary", "TQ2_0": "2.06 bpw ternary"}
+_BITS = {"IQ1_S": "1.5625 bpw", "IQ1_M": "1.75 bpw", "IQ2_XXS": "2.0625 bpw", "IQ2_XS": "2.3125 bpw", "IQ2_S": "2.5 bpw",
+         "IQ2_M": "2.7 bpw", "IQ3_XXS": "3.0625 bpw", "IQ3_XS": "3.3 bpw", "IQ3_S": "3.4375 bpw", "IQ3_M": "3.66 bpw", "IQ4_XS": "4.25 bpw",
+         "IQ4_NL": "4.5 bpw", "TQ1_0": "1.69 bpw ternary", "TQ2_0": "2.06 bpw ternary"}
 # architecture -> number of layers -> size, or pairs (test of hyper-parameters, size)
 _SIZES = {
     "llama": {16: "1B", 22: "1B", 26: "3B", 28: "3B", 30: "256M", 32: [(lambda hp: hp.n_vocab < 40000, "7B"), (lambda hp: True, "8B")],

@@ -172,7 +172,7 @@ def llama_get_logits(ctx: ContextLike) -> np.ndarray | None:
 
 
 def llama_get_logits_ith(ctx: ContextLike, i: int) -> np.ndarray | None:
-    """float32 array (n_vocab,) of the token with batch index i; i < 0 counts from the last output. None and an ERROR line if it has none."""
+    """float32 array (n_vocab,) of the token with batch index i; i < 0 counts from the last output. None and an ERROR line: it has none."""
     try:
         return np.asarray(context_of(ctx).logits_ith(i))
     except IndexError as e:

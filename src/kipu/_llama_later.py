@@ -26,9 +26,9 @@ _NAMES = {
                   ggml_opt_dataset_get_batch ggml_opt_result_init ggml_opt_result_free ggml_opt_result_reset ggml_opt_result_ndata
                   ggml_opt_result_loss ggml_opt_result_pred ggml_opt_result_accuracy ggml_opt_epoch_callback_progress_bar
                   ggml_opt_get_default_optimizer_params ggml_opt_get_constant_optimizer_params""",
-    _SAMPLERS: """llama_sampler_init llama_sampler_init_softmax llama_sampler_init_typical llama_sampler_init_temp_ext llama_sampler_init_xtc
-                  llama_sampler_init_top_n_sigma llama_sampler_init_mirostat llama_sampler_init_mirostat_v2 llama_sampler_init_penalties
-                  llama_sampler_init_dry llama_sampler_init_logit_bias llama_sampler_init_infill""",
+    _SAMPLERS: """llama_sampler_init llama_sampler_init_softmax llama_sampler_init_typical llama_sampler_init_temp_ext
+                  llama_sampler_init_xtc llama_sampler_init_top_n_sigma llama_sampler_init_mirostat
+                  llama_sampler_init_mirostat_v2 llama_sampler_init_penalties llama_sampler_init_dry llama_sampler_init_logit_bias llama_sampler_init_infill""",
     _GRAMMAR: "llama_sampler_init_grammar llama_sampler_init_grammar_lazy llama_sampler_init_grammar_lazy_patterns",
     _CHAT: "llama_chat_apply_template llama_chat_builtin_templates",
     _PERF: "llama_perf_sampler llama_perf_sampler_print llama_perf_sampler_reset",

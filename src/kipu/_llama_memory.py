@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ._typing import ContextLike, MemoryHandle, MemoryLike
 
 
-def llama_get_memory(ctx: ContextLike) -> MemoryHandle:
-    """The memory of a context; the same object as long as somebody holds it."""
+def llama_get_memory(ctx: ContextLike) -> MemoryHandle | None:
+    """The memory of a context, the same object as long as somebody holds it. None: the model was loaded with vocab_only."""
     return context_of(ctx).memory
 
 

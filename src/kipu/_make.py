@@ -1,5 +1,6 @@
 """Models and contexts from parameters: what the functional and the object face share. Everything here raises."""
 import os
+from types import SimpleNamespace
 
 from . import _callbacks, _log
 from ._core import ContextHandle, ModelHandle, cpu_usable
@@ -71,7 +72,7 @@ def parse_overrides(overrides):
         if not isinstance(key, str) or len(key.encode()) > _MAX_OVERRIDE:
             raise ValueError(f"kv_overrides: keys are strings of at most {_MAX_OVERRIDE} bytes, got {key!r}")
         if not isinstance(value, (bool, int, float, str)) or (isinstance(value, str) and len(value.encode()) > _MAX_OVERRIDE):
-            raise ValueError(f"kv_overrides['{key}'] must be an int, a float, a bool or a string of at most {_MAX_OVERRIDE} bytes, got {value!r}")
+            raise ValueError(f"kv_overrides['{key}'] must be an int, float, bool or string of at most {_MAX_OVERRIDE} bytes, got {value!r}")
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise ValueError(f"kv_overrides['{key}'] must fit 64 bits, got {value}")
         out[key] = value
@@ -79,6 +80,10 @@ def parse_overrides(overrides):
 
 
 # ------------------------------------------------------------------------------------------------ models, contexts
+
+# What a model that was loaded with vocab_only says of itself.
+_NO_HYPER_PARAMS = SimpleNamespace(n_ctx_train=0, causal=True, pooling_type=-1, n_swa=0, swa_layers=[], rope_scaling_type=1,
+                                   rope_freq_base=0.0, rope_freq_scale=1.0, rope_attn_factor=1.0, yarn_orig_ctx=0)
 
 def load_model(paths, params):
     """A loaded ModelHandle.
@@ -126,11 +131,11 @@ def new_context(model, params):
     NotImplementedError
         A valid request for something that is not built yet.
     """
-    if model.vocab_only:
-        raise NotImplementedError("a context of a model that was loaded with vocab_only is not supported yet")
-    resolved, records = resolve_context(params, model.hp)
+    resolved, records = resolve_context(params, model.hp or _NO_HYPER_PARAMS)
     _log.emit_all(records)
     context = ContextHandle(model, resolved)
+    if model.vocab_only:
+        return context
     if params.abort_callback is not None:
         context.set_abort(params.abort_callback, params.abort_callback_data)
     for name, value in _sizes(resolved, model.hp).items():

@@ -300,7 +300,7 @@ class Context:
     # ---- memory and settings
 
     @property
-    def memory(self) -> MemoryHandle:
+    def memory(self) -> MemoryHandle | None:
         """What the context remembers: clear, seq_rm, seq_cp, seq_keep, seq_pos_min, seq_pos_max, can_shift."""
         return self.handle.memory
 

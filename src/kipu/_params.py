@@ -278,8 +278,8 @@ def _window_cells(p, hp, n_ctx, n_ubatch, n_seq_max, pad):
 def _describe(r, n_ctx, p, hp, records):
     """The lines a context writes when it is made: `name = value`."""
     per_seq = n_ctx // r.n_seq_max
-    values = dict(n_seq_max=r.n_seq_max, n_ctx=n_ctx, n_ctx_per_seq=per_seq, n_batch=r.n_batch, n_ubatch=r.n_ubatch, causal_attn=int(r.causal),
-                  flash_attn=int(r.flash_attn), freq_base=f"{r.rope_freq_base or hp.rope_freq_base:.1f}",
+    values = dict(n_seq_max=r.n_seq_max, n_ctx=n_ctx, n_ctx_per_seq=per_seq, n_batch=r.n_batch, n_ubatch=r.n_ubatch,
+                  causal_attn=int(r.causal), flash_attn=int(r.flash_attn), freq_base=f"{r.rope_freq_base or hp.rope_freq_base:.1f}",
                   freq_scale=f"{r.rope_freq_scale or hp.rope_freq_scale:g}")
     records += [(_log.INFO, f"{name:13} = {value}") for name, value in values.items()]
     if per_seq < hp.n_ctx_train:
@@ -287,7 +287,7 @@ def _describe(r, n_ctx, p, hp, records):
     if per_seq > hp.n_ctx_train:
         records.append((_log.WARN, f"n_ctx_per_seq ({per_seq}) > n_ctx_train ({hp.n_ctx_train}): positions beyond the training context"))
     if r.n_cells_window and not r.swa_full and r.n_seq_max > 1:
-        records.append((_log.WARN, f"n_seq_max = {r.n_seq_max} with swa_full = 0: sequences cannot always be continued from an earlier position"))
+        records.append((_log.WARN, f"n_seq_max = {r.n_seq_max} and swa_full = 0: sequences cannot always go on from an earlier position"))
 
 
 def resolve_context(p, hp):

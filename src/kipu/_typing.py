@@ -10,8 +10,8 @@ from ._core import Batch, ContextHandle, MemoryHandle, ModelHandle, Sampler, Thr
 from ._objects import Context, Model
 from ._types import llama_token_data_array
 
-__all__ = ["Any", "Batch", "Buffer", "Callable", "ContextHandle", "ContextLike", "F", "MemoryHandle", "MemoryLike", "ModelHandle", "ModelLike",
-           "Numbers", "PathLike", "Sampler", "Sequence", "Threadpool", "Vocab", "VocabLike", "llama_token_data_array", "np"]
+__all__ = ["Any", "Batch", "Buffer", "Callable", "ContextHandle", "ContextLike", "F", "MemoryHandle", "MemoryLike", "ModelHandle",
+           "ModelLike", "Numbers", "PathLike", "Sampler", "Sequence", "Threadpool", "Vocab", "VocabLike", "llama_token_data_array", "np"]
 
 F = TypeVar("F")
 PathLike: TypeAlias = str | bytes | os.PathLike[str]

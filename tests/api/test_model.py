@@ -73,8 +73,17 @@ def test_vocab_only(llama_path, log):
     m = load(llama_path, vocab_only=True)
     assert kipu.llama_vocab_n_tokens(kipu.llama_model_get_vocab(m)) == 64
     assert kipu.llama_model_n_embd(m) == 0
-    with pytest.raises(NotImplementedError):
-        kipu.llama_init_from_model(m, kipu.llama_context_default_params())
+    c = kipu.llama_init_from_model(m, kipu.llama_context_default_params())
+    assert kipu.llama_n_ctx(c) == 512 and kipu.llama_get_model(c) is m and kipu.llama_get_memory(c) is None
+    assert kipu.llama_decode(c, kipu.llama_batch_get_one([1])) == -1 and "vocab_only" in log[-1][1]
+    assert kipu.llama_encode(c, kipu.llama_batch_get_one([1])) == -1
+    assert kipu.llama_get_logits(c) is None and kipu.llama_get_logits_ith(c, 0) is None
+    assert kipu.llama_memory_seq_pos_max(c, 0) == -1
+    with pytest.raises(RuntimeError, match="vocab_only"):
+        kipu.llama_set_causal_attn(c, False)
+    kipu.llama_free(c)
+    with pytest.raises(ValueError, match="freed"):
+        kipu.llama_decode(c, kipu.llama_batch_get_one([1]))
 
 
 def test_splits_of_one(llama_path, log):

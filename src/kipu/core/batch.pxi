@@ -59,7 +59,7 @@ cdef class Batch:
 
     def __repr__(self):
         given = [name for name in ("token", "embd", "pos", "n_seq_id", "seq_id", "logits") if getattr(self, name) is not None]
-        return f"{type(self).__name__}(n_tokens={self._n_tokens}, {' + '.join(given) or 'freed' if self.freed else ' + '.join(given) or 'empty'})"
+        return f"{type(self).__name__}({'freed' if self.freed else ', '.join([f'n_tokens={self._n_tokens}', *given])})"
 
     def __reduce__(self):
         raise TypeError("a batch cannot be pickled")

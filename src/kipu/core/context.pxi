@@ -1,7 +1,7 @@
 # Contexts, their memory and outputs, thread pools.
 #
-# ContextCore owns the C object; a method that runs without the GIL holds a reference to it, so that a free on another thread waits for nobody
-# and hurts nobody. ContextHandle is what a program holds and can free.
+# ContextCore owns the C object; a method that runs without the GIL holds a reference to it, so that a free on another thread waits for
+# nobody and hurts nobody. ContextHandle is what a program holds and can free.
 
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pythread cimport PyThread_get_thread_ident
@@ -216,10 +216,12 @@ cdef class ContextCore:
 cdef class ContextHandle:
     """A context: memory, outputs and settings of one model. Calls take its lock; a second thread waits.
 
+    The context of a model that was loaded with vocab_only computes nothing: it has no memory and no outputs, decode answers -1.
+
     Attributes
     ----------
     model : ModelHandle it was made from.
-    resolved : the values it uses, None for vocab_only models.
+    resolved : the values it uses.
     """
     cdef ContextCore core
     cdef readonly object model, resolved
@@ -236,6 +238,11 @@ cdef class ContextHandle:
         core = ContextCore()
         core.model = model.alive()
         core.process = getpid()
+        self.core, self.model, self.resolved = core, model, resolved
+        self.n_threads, self.n_threads_batch = resolved.n_threads, resolved.n_threads_batch
+        if model.vocab_only:
+            return
+        self.n_embd, self.n_vocab = model.hp.n_embd, model.hp.n_vocab
         cdef kipu_context **out = &core.c
         cdef kipu_model *m = core.model.m
         fill_params(&p, resolved)
@@ -245,14 +252,17 @@ cdef class ContextHandle:
         core.poll.core = <void *>core
         kipu_context_set_abort(core.c, poll_abort, &core.poll)
         kipu_context_set_signal(core.c, poll_signals, &core.poll)
-        self.core, self.model, self.resolved = core, model, resolved
-        self.n_embd, self.n_vocab = model.hp.n_embd, model.hp.n_vocab
-        self.n_threads, self.n_threads_batch = p.n_threads, p.n_threads_batch
 
     cdef ContextCore alive(self):
-        if self.core is None:
-            raise ValueError("the context was freed")
+        """The C object's owner, for calls that need one."""
+        self.check_alive()
+        if self.core.c == NULL:
+            raise RuntimeError("the model was loaded with vocab_only: its contexts compute nothing")
         return self.core
+
+    cdef bint computes(self) except -1:
+        self.check_alive()
+        return self.core.c != NULL
 
     def free(self):
         """Gives the context up; arrays of its outputs stay valid. Any number of times."""
@@ -264,12 +274,15 @@ cdef class ContextHandle:
 
     def check_alive(self):
         """ValueError if the context was freed."""
-        self.alive()
+        if self.core is None:
+            raise ValueError("the context was freed")
 
     # ---- compute
 
     def decode(self, Batch batch not None):
         """(code of llama_decode, reason unless 0). ValueError where llama.h asserts; exceptions of callbacks."""
+        if not self.computes():
+            return -1, "the model was loaded with vocab_only"
         cdef ContextCore core = self.alive()
         cdef kipu_error err
         cdef kipu_status status
@@ -291,6 +304,8 @@ cdef class ContextHandle:
 
     def logits(self):
         """Buffer of float32 (n_outputs, n_vocab), None if the last decode had no outputs."""
+        if not self.computes():
+            return None
         cdef ContextCore core = self.alive()
         core.enter()
         try:
@@ -301,6 +316,8 @@ cdef class ContextHandle:
 
     def logits_ith(self, int32_t i):
         """Buffer of float32 (n_vocab,). IndexError with the reason if token i has none."""
+        if not self.computes():
+            raise IndexError(f"invalid logits id {i}, reason: no logits")
         cdef ContextCore core = self.alive()
         cdef kipu_error err
         core.enter()
@@ -338,10 +355,10 @@ cdef class ContextHandle:
     def set_pools(self, Threadpool pool, Threadpool pool_batch):
         """None: the context's own threads."""
         cdef ContextCore core = self.alive()
-        first = None if pool is None else pool.alive()
-        second = first if pool_batch is None else pool_batch.alive()
+        cdef PoolCore first = None if pool is None else pool.alive()
+        cdef PoolCore second = first if pool_batch is None else pool_batch.alive()
         core.enter()
-        kipu_context_set_pools(core.c, NULL if first is None else (<PoolCore>first).pool, NULL if second is None else (<PoolCore>second).pool)
+        kipu_context_set_pools(core.c, NULL if first is None else first.pool, NULL if second is None else second.pool)
         core.pool, core.pool_batch = first, second
         core.leave()
 
@@ -384,8 +401,9 @@ cdef class ContextHandle:
 
     @property
     def memory(self):
-        """The MemoryHandle; the same object as long as somebody holds it."""
-        self.alive()
+        """The MemoryHandle, the same object as long as somebody holds it; None with vocab_only."""
+        if not self.computes():
+            return None
         found = None if self._memory is None else self._memory()
         if found is None:
             found = MemoryHandle(self)
@@ -411,8 +429,8 @@ cdef int fill_params(kipu_context_params *p, r) except -1:
     p.n_ctx, p.n_batch, p.n_ubatch, p.n_seq_max = r.n_ctx, r.n_batch, r.n_ubatch, r.n_seq_max
     p.n_threads, p.n_threads_batch = r.n_threads, r.n_threads_batch
     p.rope_freq_base, p.rope_freq_scale = r.rope_freq_base, r.rope_freq_scale
-    p.yarn_ext_factor, p.yarn_attn_factor, p.yarn_beta_fast, p.yarn_beta_slow = r.yarn_ext_factor, r.yarn_attn_factor, r.yarn_beta_fast, r.yarn_beta_slow
-    p.yarn_orig_ctx = r.yarn_orig_ctx
+    p.yarn_ext_factor, p.yarn_attn_factor, p.yarn_orig_ctx = r.yarn_ext_factor, r.yarn_attn_factor, r.yarn_orig_ctx
+    p.yarn_beta_fast, p.yarn_beta_slow = r.yarn_beta_fast, r.yarn_beta_slow
     p.type_k, p.type_v = r.type_k, r.type_v
     p.causal, p.flash_attn, p.swa_full, p.no_perf, p.fused = r.causal, r.flash_attn, r.swa_full, r.no_perf, r.fused
     p.n_swa, p.n_cells_window = r.n_swa, r.n_cells_window

@@ -9,8 +9,8 @@ cdef extern from "text/vocab.h" nogil:
 
 cdef extern from "engine/gguf.h" nogil:
     enum:
-        KIPU_KV_U8, KIPU_KV_I8, KIPU_KV_U16, KIPU_KV_I16, KIPU_KV_U32, KIPU_KV_I32, KIPU_KV_F32, KIPU_KV_BOOL, KIPU_KV_STRING, KIPU_KV_ARRAY,
-        KIPU_KV_U64, KIPU_KV_I64, KIPU_KV_F64
+        KIPU_KV_U8, KIPU_KV_I8, KIPU_KV_U16, KIPU_KV_I16, KIPU_KV_U32, KIPU_KV_I32, KIPU_KV_F32, KIPU_KV_BOOL, KIPU_KV_STRING,
+        KIPU_KV_ARRAY, KIPU_KV_U64, KIPU_KV_I64, KIPU_KV_F64
     ctypedef struct kipu_gguf:
         pass
     ctypedef struct kipu_gguf_value:

@@ -13,7 +13,8 @@ cdef extern from "engine/model.h" nogil:
     void kipu_model_free(kipu_model *m)
     const kipu_gguf *kipu_model_file(const kipu_model *m)
     const kipu_vocab *kipu_model_vocab(const kipu_model *m)
-    kipu_status kipu_model_load(kipu_model *m, int n_threads, bint check_tensors, kipu_progress progress, void *progress_arg, kipu_error *err)
+    kipu_status kipu_model_load(kipu_model *m, int n_threads, bint check_tensors, kipu_progress progress, void *progress_arg,
+                                kipu_error *err)
     uint64_t kipu_model_tensor_bytes(const kipu_model *m)
     uint64_t kipu_model_n_params(const kipu_model *m)
 
