@@ -7,7 +7,7 @@
 #include "base/memory_alloc.h"
 #include "base/pool.h"
 
-enum { READ_BYTES = 512 * 1024, MOST_THREADS = 512 };
+enum { READ_BYTES = 256 * 1024, MOST_THREADS = 512 };
 
 static size_t round_64(size_t n) { return (n + 63) / 64 * 64; }
 static bool is_float(int type) { return type == KIPU_F32 || type == KIPU_F16 || type == KIPU_BF16; }
