@@ -55,11 +55,22 @@ def small():
     return whole(values, [tensor("t", (4,)), tensor("u", (2, 2), TYPE_F16, 32)], bytes(range(40)))
 
 
-def tiny_llama(path, n_embd=64, n_ff=96, n_vocab=40, kinds=None, vocab=False, damage=None, with_output=True):
+def encoded(x, kind):
+    """Rows of x in a format; random bytes for formats that the package cannot write."""
+    import gguf
+    try:
+        return gguf.quantize(x, kind)
+    except NotImplementedError:
+        block, size = gguf.GGML_QUANT_SIZES[kind]
+        return np.random.default_rng(1).integers(0, 256, (*x.shape[:-1], x.shape[-1] // block * size), dtype=np.uint8)
+
+
+def tiny_llama(path, n_embd=64, n_ff=96, n_vocab=40, kinds=None, damage=None, more=None):
     """A random llama of one layer without tokens (vocabulary "none").
 
     kinds : dict of tensor name -> gguf.GGMLQuantizationType, F32 without.
-    damage : function of (name, array) -> array, on the floats before they are quantised.
+    damage : function of (name, array) -> array, on what is written.
+    more : dict of name without ".weight" -> shape, slowest first: other tensors, or other shapes.
     """
     import gguf
     rng, kinds, damage = np.random.default_rng(0), kinds or {}, damage or (lambda name, x: x)
@@ -69,12 +80,10 @@ def tiny_llama(path, n_embd=64, n_ff=96, n_vocab=40, kinds=None, vocab=False, da
     shapes = {"token_embd": (n_vocab, n_embd), "output_norm": (n_embd,), "blk.0.attn_norm": (n_embd,), "blk.0.ffn_norm": (n_embd,)}
     shapes |= {f"blk.0.attn_{part}": (n_embd, n_embd) for part in ("q", "k", "v", "output")}
     shapes |= {"blk.0.ffn_gate": (n_ff, n_embd), "blk.0.ffn_up": (n_ff, n_embd), "blk.0.ffn_down": (n_embd, n_ff)}
-    if with_output:
-        shapes["output"] = (n_vocab, n_embd)
+    shapes |= more or {}
     for name, shape in shapes.items():
         name += ".weight"
-        x = damage(name, rng.standard_normal(shape).astype(np.float32))
         kind = kinds.get(name, gguf.GGMLQuantizationType.F32)
-        w.add_tensor(name, gguf.quantize(x, kind), raw_dtype=kind)
+        w.add_tensor(name, damage(name, encoded(rng.standard_normal(shape).astype(np.float32), kind)), raw_dtype=kind)
     w.write_header_to_file(), w.write_kv_data_to_file(), w.write_tensors_to_file(), w.close()
     return path
