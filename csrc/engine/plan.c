@@ -62,6 +62,7 @@ static kipu_status expand(const kipu_program *program, kipu_plan *p, kipu_error 
 
 typedef struct fuser {
     kipu_plan *p;
+    const kipu_model *model;
     bool fused;
     int32_t *uses;                                  /* per node */
     int32_t *step_of;                               /* per node: the step that computes it */
@@ -109,10 +110,16 @@ static kipu_step *open_matmul(fuser *f) {
     return open ? last : NULL;
 }
 
+static bool is_wide(const kipu_model *model, const kipu_node *linear) {
+    int type = kipu_model_weight_at(model, linear->weight)->type;
+    return type >= KIPU_Q2_K && type <= KIPU_Q6_K;
+}
+
 static void add_linear(fuser *f, int32_t node) {
     const kipu_node *n = &f->p->nodes[node];
     kipu_step *s = open_matmul(f);
-    if (!s || s->input != n->src[0] || s->n_linear == KIPU_STEP_LINEAR_MAX) {
+    bool other_codes = s && is_wide(f->model, n) != is_wide(f->model, &f->p->nodes[s->linear[0]]);
+    if (!s || s->input != n->src[0] || s->n_linear == KIPU_STEP_LINEAR_MAX || other_codes) {
         if (!pending_has_rows_of(f, node)) flush(f);
         s = open_step(f, KIPU_STEP_MATMUL, -1);
         s->input = n->src[0];
@@ -186,6 +193,7 @@ static void describe_steps(kipu_plan *p, const kipu_model *model) {
         for (int32_t l = 0; l < s->n_linear; l++) {
             int type = kipu_model_weight_at(model, p->nodes[s->linear[l]].weight)->type;
             if (type == KIPU_F32 || type == KIPU_F16 || type == KIPU_BF16) s->need_floats = true;
+            else if (is_wide(model, &p->nodes[s->linear[l]])) s->need_wide = true;
             else s->need_codes = true;
         }
         if (s->input >= 0 && p->nodes[s->input].width > p->max_input_width) p->max_input_width = p->nodes[s->input].width;
@@ -194,7 +202,7 @@ static void describe_steps(kipu_plan *p, const kipu_model *model) {
 }
 
 static kipu_status make_steps(kipu_plan *p, const kipu_model *model, bool fused, int32_t *step_of, kipu_error *err) {
-    fuser f = {.p = p, .fused = fused, .step_of = step_of};
+    fuser f = {.p = p, .model = model, .fused = fused, .step_of = step_of};
     f.uses = kipu_alloc_array(p->n_nodes + 1, sizeof *f.uses);
     p->steps = kipu_alloc_array(p->n_nodes + 1, sizeof *p->steps);
     p->slot = kipu_alloc_array(p->n_nodes + 1, sizeof *p->slot);

@@ -24,7 +24,7 @@ typedef struct kipu_step {
     int32_t n_linear, linear[KIPU_STEP_LINEAR_MAX];    /* linear nodes of one input */
     int32_t input;                                     /* that input */
     int32_t glu, add, softcap;                         /* nodes finished inside a matmul step, -1 none */
-    bool need_codes, need_floats;                      /* kinds of activations its weights take */
+    bool need_codes, need_wide, need_floats;           /* kinds of activations its weights take: groups of 32, of 256, floats */
 } kipu_step;
 
 #define KIPU_NOWHERE SIZE_MAX

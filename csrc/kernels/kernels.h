@@ -21,6 +21,7 @@
 enum {
     KIPU_PANEL_ROWS = 16,            /* weight rows of one panel */
     KIPU_GROUP = 32,                 /* activations that share a scale */
+    KIPU_WIDE = 256,                 /* activations that share one where a K format asks */
     KIPU_CHUNK = 64,                 /* cache positions of one attention step */
     KIPU_GEMM_SCRATCH = 192 * 1024,  /* bytes of scratch a gemm may use, 64-byte aligned, per thread */
     KIPU_ATTN_SCRATCH = 320 * 1024   /* bytes of scratch an attention kernel may use, 64-byte aligned, per thread */
@@ -111,6 +112,9 @@ typedef struct kipu_kernels {
      * s = sum q_i. id may overflow to infinity (amax < 2^-121): the clamp makes 127 of it, and 0 * inf -> 0.
      * A group with any infinite or NaN element gets d = NaN, q = 0, s = 0. k is a multiple of 32. */
     void (*quantize)(int8_t *q, float *d, int32_t *s, const float *x, int64_t k);
+    /* The same with one amax, d and id for 256 values (k a multiple of 256); d[] still has an entry, equal eight times, for every 32. For
+     * K formats, whose own blocks are that long: the resolution llama.cpp gives them, and what lets integer sums run over a block. */
+    void (*quantize_wide)(int8_t *q, float *d, int32_t *s, const float *x, int64_t k);
 
     /* t[j] = fma(x_i, x_i, t[j]) for i = j, j+16, ...; r = 1 / sqrt(tree16(t) / n + eps); y_i = (x_i * r) * w_i (w NULL: x_i * r).
      * y may be x. */

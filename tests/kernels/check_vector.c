@@ -129,15 +129,17 @@ static void fill_quantize(float *x, size_t k, int kind) {
     }
 }
 
-static void check_quantize_case(const kipu_kernels *k, const kipu_kernels *ref, size_t n, int kind) {
+typedef void (*quantizer)(int8_t *q, float *d, int32_t *s, const float *x, int64_t k);
+
+static void check_quantize_case(const char *tier, const char *name, quantizer f, quantizer ref, size_t n, int kind) {
     check_place place = kind % 2 ? CHECK_AT_START : CHECK_AT_END;
     check_buffer x = check_alloc(4 * n, place), out[6];
     for (int i = 0; i < 6; i++) out[i] = check_alloc(i % 3 == 0 ? n : n / 32 * 4, place);
     fill_quantize(x.data, n, kind);
     check_read_only(&x);
-    check_case("%s quantize k=%zu kind=%d", kipu_tier_name(k->tier), n, kind);
-    ref->quantize(out[0].data, out[1].data, out[2].data, x.data, (int64_t)n);
-    k->quantize(out[3].data, out[4].data, out[5].data, x.data, (int64_t)n);
+    check_case("%s %s k=%zu kind=%d", tier, name, n, kind);
+    ref(out[0].data, out[1].data, out[2].data, x.data, (int64_t)n);
+    f(out[3].data, out[4].data, out[5].data, x.data, (int64_t)n);
     bool ok = check_bytes("q", out[3].data, out[0].data, n) && check_floats("d", out[4].data, out[1].data, n / 32)
            && check_bytes("s", out[5].data, out[2].data, n / 8);
     check_end(ok && check_canary("q", &out[3]) && check_canary("d", &out[4]) && check_canary("s", &out[5]));
@@ -147,9 +149,11 @@ static void check_quantize_case(const kipu_kernels *k, const kipu_kernels *ref, 
 
 static void check_quantize(const kipu_kernels *k, const kipu_kernels *ref) {
     if (!check_wants(k, "quantize")) return;
+    const char *tier = kipu_tier_name(k->tier);
     for (size_t n = 32; n <= 640; n += 32)
-        for (int kind = 0; kind < 7; kind++) check_quantize_case(k, ref, n, kind);
-    for (int i = 0; i < 50; i++) check_quantize_case(k, ref, 2048, i % 7);
+        for (int kind = 0; kind < 7; kind++) check_quantize_case(tier, "quantize", k->quantize, ref->quantize, n, kind);
+    for (int i = 0; i < 50; i++) check_quantize_case(tier, "quantize", k->quantize, ref->quantize, 2048, i % 7);
+    for (int i = 0; i < 70; i++) check_quantize_case(tier, "quantize_wide", k->quantize_wide, ref->quantize_wide, 256 * (1 + i % 5), i % 7);
 }
 
 /* ------------------------------------------------------------------------------- halves */

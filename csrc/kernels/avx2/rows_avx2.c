@@ -37,22 +37,48 @@ static inline __m256i pack_codes(const __m256i c[4]) {
     return _mm256_permutevar8x32_epi32(words, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
-/* One group; lane 0 of the quotients is the scale amax / 127, lane 1 its inverse 127 / amax: one division for both.
- * Where amax is not finite id is 0, and all codes become 0 by themselves. */
-static inline void quantize_group(int8_t *q, float *d, int32_t *s, const float *x) {
-    __m256 v[4];
-    __m256i c[4];
-    for (int i = 0; i < 4; i++) v[i] = _mm256_loadu_ps(x + 8 * i);
-    __m256i a01 = _mm256_max_epu32(absolute(v[0]), absolute(v[1])), a23 = _mm256_max_epu32(absolute(v[2]), absolute(v[3]));
-    uint32_t amax = largest_of_8(_mm256_max_epu32(a01, a23));
+/* The scale amax / 127 and, in all lanes, its inverse 127 / amax: one division for both.
+ * Where amax is not finite the scale is NaN and the inverse 0, so that all codes become 0 by themselves. */
+static inline float scale_of(uint32_t amax, __m256 *id) {
     __m128 top = _mm_castsi128_ps(_mm_cvtsi32_si128((int)amax)), full = _mm_set_ss(127.0f);
     __m128 quotients = _mm_div_ps(_mm_unpacklo_ps(top, full), _mm_unpacklo_ps(full, top));
     bool finite = amax < 0x7f800000;
-    __m256 id = finite && amax ? _mm256_broadcastss_ps(_mm_movehdup_ps(quotients)) : _mm256_setzero_ps();
-    for (int i = 0; i < 4; i++) c[i] = to_codes(v[i], id);
+    *id = finite && amax ? _mm256_broadcastss_ps(_mm_movehdup_ps(quotients)) : _mm256_setzero_ps();
+    return finite ? _mm_cvtss_f32(quotients) : NAN;
+}
+
+static inline __m256i larger_of_four(const float *x) {
+    __m256i a[4];
+    for (int i = 0; i < 4; i++) a[i] = absolute(_mm256_loadu_ps(x + 8 * i));
+    return _mm256_max_epu32(_mm256_max_epu32(a[0], a[1]), _mm256_max_epu32(a[2], a[3]));
+}
+
+/* 32 codes with a given inverse scale, and their sum. */
+static inline void group_codes(int8_t *q, int32_t *s, const float *x, __m256 id) {
+    __m256i c[4];
+    for (int i = 0; i < 4; i++) c[i] = to_codes(_mm256_loadu_ps(x + 8 * i), id);
     _mm256_storeu_si256((__m256i *)q, pack_codes(c));
-    *d = finite ? _mm_cvtss_f32(quotients) : NAN;
     *s = sum_of_8(_mm256_add_epi32(_mm256_add_epi32(c[0], c[1]), _mm256_add_epi32(c[2], c[3])));
+}
+
+static inline void quantize_group(int8_t *q, float *d, int32_t *s, const float *x) {
+    __m256 id;
+    *d = scale_of(largest_of_8(larger_of_four(x)), &id);
+    group_codes(q, s, x, id);
+}
+
+void kipu_quantize_wide__avx2(int8_t *q, float *d, int32_t *s, const float *x, int64_t k) {
+    enum { GROUPS = KIPU_WIDE / KIPU_GROUP };
+    for (int64_t g = 0; g < k / KIPU_GROUP; g += GROUPS) {
+        __m256i top = _mm256_setzero_si256();
+        __m256 id;
+        for (int i = 0; i < GROUPS; i++) top = _mm256_max_epu32(top, larger_of_four(x + (g + i) * KIPU_GROUP));
+        float scale = scale_of(largest_of_8(top), &id);
+        for (int i = 0; i < GROUPS; i++) {
+            group_codes(q + (g + i) * KIPU_GROUP, &s[g + i], x + (g + i) * KIPU_GROUP, id);
+            d[g + i] = scale;
+        }
+    }
 }
 
 void kipu_quantize__avx2(int8_t *q, float *d, int32_t *s, const float *x, int64_t k) {

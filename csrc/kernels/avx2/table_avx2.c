@@ -33,6 +33,7 @@ static void improve_matmul(int type) {
 
 static void improve_others(void) {
     table.quantize = kipu_quantize__avx2;
+    table.quantize_wide = kipu_quantize_wide__avx2;
     table.rms_norm = kipu_rms_norm__avx2;
     table.rope_norm = kipu_rope_norm__avx2;
     table.rope_neox = kipu_rope_neox__avx2;

@@ -19,20 +19,31 @@ static inline __m512i to_codes(__m512 x, __m512 id) {
     return _mm512_maskz_cvt_roundps_epi32(number, v, KIPU_NEAREST);
 }
 
-/* One group; lane 0 of the quotients is the scale amax / 127, lane 1 its inverse 127 / amax: one division for both.
- * Where amax is not finite id is 0, and all codes become 0 by themselves. */
-static inline void quantize_group(int8_t *q, float *d, int32_t *s, const float *x) {
-    __m512 x0 = _mm512_loadu_ps(x), x1 = _mm512_loadu_ps(x + 16);
-    uint32_t amax = _mm512_reduce_max_epu32(_mm512_max_epu32(absolute(x0), absolute(x1)));
+/* The scale amax / 127 and, in all lanes, its inverse 127 / amax: one division for both.
+ * Where amax is not finite the scale is NaN and the inverse 0, so that all codes become 0 by themselves. */
+static inline float scale_of(uint32_t amax, __m512 *id) {
     __m128 top = _mm_castsi128_ps(_mm_cvtsi32_si128((int)amax)), full = _mm_set_ss(127.0f);
     __m128 quotients = _mm_div_ps(_mm_unpacklo_ps(top, full), _mm_unpacklo_ps(full, top));
     bool finite = amax < 0x7f800000;
-    __m512 id = _mm512_maskz_broadcastss_ps(finite && amax ? 0xffff : 0, _mm_movehdup_ps(quotients));
+    *id = _mm512_maskz_broadcastss_ps(finite && amax ? 0xffff : 0, _mm_movehdup_ps(quotients));
+    return finite ? _mm_cvtss_f32(quotients) : NAN;
+}
+
+static inline __m512i larger_of_two(const float *x) { return _mm512_max_epu32(absolute(_mm512_loadu_ps(x)), absolute(_mm512_loadu_ps(x + 16))); }
+
+/* 32 codes with a given inverse scale, and their sum. */
+static inline void group_codes(int8_t *q, int32_t *s, const float *x, __m512 id) {
+    __m512 x0 = _mm512_loadu_ps(x), x1 = _mm512_loadu_ps(x + 16);
     __m512i q0 = to_codes(x0, id), q1 = to_codes(x1, id);
     _mm_storeu_si128((__m128i *)q, _mm512_cvtepi32_epi8(q0));
     _mm_storeu_si128((__m128i *)(q + 16), _mm512_cvtepi32_epi8(q1));
-    *d = finite ? _mm_cvtss_f32(quotients) : NAN;
     *s = _mm512_reduce_add_epi32(_mm512_add_epi32(q0, q1));
+}
+
+static inline void quantize_group(int8_t *q, float *d, int32_t *s, const float *x) {
+    __m512 id;
+    *d = scale_of(_mm512_reduce_max_epu32(larger_of_two(x)), &id);
+    group_codes(q, s, x, id);
 }
 
 /* 16 codes where x * id is a number within +-127.5 for sure. */
@@ -58,7 +69,7 @@ static inline bool quantize_sixteen(int8_t *q, float *d, int32_t *s, const float
     __m512i row[16];
     float id[16];
     for (int g = 0; g < 16; g++)
-        row[g] = _mm512_max_epu32(absolute(_mm512_loadu_ps(x + g * KIPU_GROUP)), absolute(_mm512_loadu_ps(x + g * KIPU_GROUP + 16)));
+        row[g] = larger_of_two(x + g * KIPU_GROUP);
     __m512 amax = _mm512_castsi512_ps(kipu_reduce16_avx512(row, true));
     __mmask16 plain = _mm512_cmp_ps_mask(amax, _mm512_set1_ps(1e-35f), _CMP_GE_OQ);
     if (_mm512_mask_cmp_ps_mask(plain, amax, _mm512_set1_ps(INFINITY), _CMP_LT_OQ) != 0xffff) return false;
@@ -78,6 +89,20 @@ void kipu_quantize__avx512(int8_t *q, float *d, int32_t *s, const float *x, int6
         }
         for (int64_t end = groups - g < 16 ? groups : g + 16; g < end; g++)
             quantize_group(q + g * KIPU_GROUP, d + g, s + g, x + g * KIPU_GROUP);
+    }
+}
+
+void kipu_quantize_wide__avx512(int8_t *q, float *d, int32_t *s, const float *x, int64_t k) {
+    enum { GROUPS = KIPU_WIDE / KIPU_GROUP };
+    for (int64_t g = 0; g < k / KIPU_GROUP; g += GROUPS) {
+        __m512i top = _mm512_setzero_si512();
+        __m512 id;
+        for (int i = 0; i < GROUPS; i++) top = _mm512_max_epu32(top, larger_of_two(x + (g + i) * KIPU_GROUP));
+        float scale = scale_of(_mm512_reduce_max_epu32(top), &id);
+        for (int i = 0; i < GROUPS; i++) {
+            group_codes(q + (g + i) * KIPU_GROUP, &s[g + i], x + (g + i) * KIPU_GROUP, id);
+            d[g + i] = scale;
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 void kipu_quantize__avx512(int8_t *q, float *d, int32_t *s, const float *x, int64_t k);
+void kipu_quantize_wide__avx512(int8_t *q, float *d, int32_t *s, const float *x, int64_t k);
 void kipu_rms_norm__avx512(float *y, const float *x, const float *w, int64_t n, float eps);
 void kipu_rope_norm__avx512(float *x, const float *cos, const float *sin, int n_rot);
 void kipu_rope_neox__avx512(float *x, const float *cos, const float *sin, int n_rot);

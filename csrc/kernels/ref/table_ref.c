@@ -19,6 +19,7 @@ static const kipu_kernels table = {
         [KIPU_Q6_K] = &kipu_matmul_q6_k__ref,
     },
     .quantize = kipu_quantize__ref,
+    .quantize_wide = kipu_quantize_wide__ref,
     .rms_norm = kipu_rms_norm__ref,
     .rope_norm = kipu_rope_norm__ref,
     .rope_neox = kipu_rope_neox__ref,

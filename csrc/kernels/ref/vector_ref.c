@@ -2,10 +2,10 @@
 #include "kernels/kernels.h"
 #include "kernels/ref/math_ref.h"
 
-/* Largest |x| of a group. Bits of a float without its sign order like the float, with NaN above infinity: so NaN wins. */
-static float group_amax(const float *x) {
+/* Largest |x|. Bits of a float without its sign order like the float, with NaN above infinity: so NaN wins. */
+static float largest(const float *x, int n) {
     uint32_t amax = 0;
-    for (int i = 0; i < KIPU_GROUP; i++) {
+    for (int i = 0; i < n; i++) {
         uint32_t a = kipu_float_to_bits(x[i]) & 0x7fffffff;
         if (a > amax) amax = a;
     }
@@ -20,17 +20,21 @@ static int8_t to_code(float v) {
     return (int8_t)((v + KIPU_EXP_MAGIC) - KIPU_EXP_MAGIC);
 }
 
-void kipu_quantize__ref(int8_t *q, float *d, int32_t *s, const float *x, int64_t k) {
-    for (int64_t g = 0; g < k / KIPU_GROUP; g++, q += KIPU_GROUP, x += KIPU_GROUP) {
-        float amax = group_amax(x);
+/* Groups of 32 codes; `share` values have one scale. */
+static void quantize(int8_t *q, float *d, int32_t *s, const float *x, int64_t k, int share) {
+    for (int64_t i = 0; i < k; i += KIPU_GROUP) {
+        float amax = largest(x + i / share * share, share);
         bool finite = amax < INFINITY;
         float id = finite && amax > 0 ? 127.0f / amax : 0.0f;
         int32_t sum = 0;
-        for (int i = 0; i < KIPU_GROUP; i++) sum += q[i] = finite ? to_code(x[i] * id) : 0;
-        d[g] = finite ? amax / 127.0f : NAN;
-        s[g] = sum;
+        for (int64_t j = i; j < i + KIPU_GROUP; j++) sum += q[j] = finite ? to_code(x[j] * id) : 0;
+        d[i / KIPU_GROUP] = finite ? amax / 127.0f : NAN;
+        s[i / KIPU_GROUP] = sum;
     }
 }
+
+void kipu_quantize__ref(int8_t *q, float *d, int32_t *s, const float *x, int64_t k) { quantize(q, d, s, x, k, KIPU_GROUP); }
+void kipu_quantize_wide__ref(int8_t *q, float *d, int32_t *s, const float *x, int64_t k) { quantize(q, d, s, x, k, KIPU_WIDE); }
 
 void kipu_rms_norm__ref(float *y, const float *x, const float *w, int64_t n, float eps) {
     float t[16] = {0};
