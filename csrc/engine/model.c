@@ -45,7 +45,8 @@ void kipu_model_free(kipu_model *m) {
     kipu_free(m);
 }
 
-kipu_status kipu_model_weight(kipu_model *m, const char *name, int n_dims, const int64_t *ne, bool optional, int32_t *index, kipu_error *err) {
+kipu_status kipu_model_weight(kipu_model *m, const char *name, int n_dims, const int64_t *ne, bool optional, int32_t *index,
+                              kipu_error *err) {
     return kipu_weights_declare(&m->weights, m->file, m->kernels, name, n_dims, ne, optional, index, err);
 }
 

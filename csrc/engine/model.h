@@ -36,8 +36,10 @@ kipu_program *kipu_model_program(kipu_model *m);              /* the recorder wr
 
 /* Declares a weight that the program uses and checks name and shape (ne, fastest first; n_dims 1 or 2). *index for the program's nodes.
  * Absent: KIPU_OK and *index -1 if optional, else KIPU_E_FORMAT. The same name twice gives the same index. */
-kipu_status kipu_model_weight(kipu_model *m, const char *name, int n_dims, const int64_t *ne, bool optional, int32_t *index, kipu_error *err);
-/* Reads and packs all declared weights on n_threads threads. Tensors of the file that nobody declared: KIPU_E_FORMAT "wrong number of tensors". */
+kipu_status kipu_model_weight(kipu_model *m, const char *name, int n_dims, const int64_t *ne, bool optional, int32_t *index,
+                              kipu_error *err);
+/* Reads and packs all declared weights on n_threads threads. Tensors of the file that nobody declared: KIPU_E_FORMAT "wrong number of
+ * tensors". progress is called on this thread alone: with 0, now and then, with 1. KIPU_E_STATE: loaded before, or tried to. */
 kipu_status kipu_model_load(kipu_model *m, int n_threads, bool check_tensors, kipu_progress progress, void *progress_arg, kipu_error *err);
 
 const kipu_weight *kipu_model_weight_at(const kipu_model *m, int32_t index);
