@@ -227,8 +227,8 @@ static void add_row(const kipu_attn_tile *t, int r, const block *b, int i, uint6
     }
 }
 
-/* Rows [i, i + rows), `columns` columns (of which one may be narrow) from `column` on. What all rows see goes in one tile; what only some of
- * them see (at the causal edge, at the window's edge, between holes) goes row by row, before or behind it, so that each row's lanes
+/* Rows [i, i + rows), `columns` columns (of which one may be narrow) from `column` on. What all rows see goes in one tile; what only some
+ * of them see (at the causal edge, at the window's edge, between holes) goes row by row, before or behind it, so that each row's lanes
  * ascend. */
 static void add_values(const block *b, float *o, int i, int rows, const kipu_attn_head *head, const source *v, int32_t column,
                        int columns) {

@@ -31,6 +31,7 @@ KIPU_INLINE bool has_fifth_bit(int type) { return type == KIPU_Q5_0 || type == K
 
 KIPU_INLINE int block_groups(int type) { return is_k_quant(type) ? 8 : 1; }
 KIPU_INLINE int step_groups(int type) { return type == KIPU_Q6_K ? 4 : is_k_quant(type) ? 2 : 1; }
+KIPU_INLINE int block_steps(int type) { return type == KIPU_Q6_K ? 2 : is_k_quant(type) ? 4 : 1; }
 KIPU_INLINE int step_words(int type) { return is_k_quant(type) || type == KIPU_Q8_0 ? 8 : 4; }
 KIPU_INLINE int word_codes(int type) { return type == KIPU_Q6_K ? 4 : type == KIPU_Q8_0 ? 1 : 2; }
 

@@ -25,7 +25,7 @@ KIPU_INLINE void decode_scales(int type, panel_chunk *out, int g, const uint8_t 
 
 KIPU_INLINE void decode_codes(int type, uint8_t *codes, const uint8_t *block, int side) {
 #pragma GCC unroll 4
-    for (int step = 0; step < block_groups(type) / step_groups(type); step++) {
+    for (int step = 0; step < block_steps(type); step++) {
 #pragma GCC unroll 8
         for (int w = 0; w < step_words(type); w++) {
             __m256i code[4];
@@ -44,7 +44,7 @@ KIPU_INLINE void decode_codes(int type, uint8_t *codes, const uint8_t *block, in
 /* Codes and scales of one chunk of a panel. */
 KIPU_INLINE void decode_chunk(int type, panel_chunk *out, const uint8_t *block, int n_groups) {
     for (int g = 0; g < n_groups; g += block_groups(type), block += block_bytes(type)) {
-#pragma GCC unroll 1
+#pragma GCC unroll 2
         for (int side = 0; side < SIDES; side++) {
             decode_scales(type, out, g, block, side);
             decode_codes(type, out->codes + g * K4 * WORD, block, side);

@@ -10,7 +10,7 @@
 #include "kernels/avx2/matmul_codes_avx2.h"
 
 enum {
-    PREFETCH_AHEAD = 2048,   /* bytes; past the end of the panels it touches nothing (a prefetch cannot fault) */
+    PREFETCH_AHEAD = 1024,   /* bytes; past the end of the panels it touches nothing (a prefetch cannot fault) */
     FEW_TOKENS = 4           /* most tokens of one pass */
 };
 
@@ -41,7 +41,7 @@ KIPU_INLINE few_acts acts_behind(few_acts a, int64_t groups) {
 
 /* The share of word w of step `step` in prefetching a later block: spread evenly, since a burst would fill the queue of misses. */
 KIPU_INLINE void prefetch_share(int type, const uint8_t *block, int step, int w) {
-    int slots = block_groups(type) / step_groups(type) * step_words(type), slot = step * step_words(type) + w;
+    int slots = block_steps(type) * step_words(type), slot = step * step_words(type) + w;
     int lines = (block_bytes(type) + 63) / 64, end = (slot + 1) * lines / slots;
 #pragma GCC unroll 4
     for (int i = slot * lines / slots; i < end; i++)
@@ -153,7 +153,7 @@ KIPU_INLINE void add_group(int type, int nt, __m256 acc[], const block_scales *s
 KIPU_INLINE void gemv_side(int type, int nt, __m256 acc[], const uint8_t *block, int side, const int32_t halves[][8], few_acts a) {
     block_scales scales = load_scales(type, block, side);
 #pragma GCC unroll 4
-    for (int step = 0; step < block_groups(type) / step_groups(type); step++) {
+    for (int step = 0; step < block_steps(type); step++) {
         step_sums sum[FEW_TOKENS];
         int first = step * step_groups(type);
         start_sums(type, nt, sum, block, first, side, halves, a);
@@ -170,7 +170,7 @@ KIPU_INLINE void gemv_block(int type, int nt, __m256 acc[SIDES][FEW_TOKENS], con
         for (int t = 0; t < nt; t++)
             half_seeds(halves[t], a.q + t * a.k);
     }
-#pragma GCC unroll 1
+#pragma GCC unroll 2
     for (int side = 0; side < SIDES; side++)
         gemv_side(type, nt, acc[side], block, side, halves, a);
 }
