@@ -48,7 +48,8 @@ def examples(tmp_path_factory):
     for name, data in made.items():
         (folder / name).write_bytes(data)
     more = [tiny_llama(folder / "llama", 32, 32, 5), tiny_llama(folder / "q8", 32, 64, 20, kinds=q8)]
-    return [*map(str, sorted(folder / name for name in made)), *more, vocabulary(folder / "spm", "llama"), vocabulary(folder / "bpe", "gpt2")]
+    more += [vocabulary(folder / "spm", "llama"), vocabulary(folder / "bpe", "gpt2")]
+    return [*(folder / name for name in sorted(made)), *more]
 
 
 @pytest.fixture(scope="module", params=["plain", "asan"])

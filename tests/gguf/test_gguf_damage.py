@@ -10,7 +10,8 @@ from gguf_files import ARRAY, STRING, U8, U64, every_kind, item, scalar, small, 
 from kipu._core import GgufFile
 
 REFUSALS = (ValueError, OSError, NotImplementedError)
-GIANT = [0, 1, 2, 3, 0xFF, 0x100, 2**16, 2**24, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53, 2**61, 2**62, 2**63 - 1, 2**63, 2**64 - 8, 2**64 - 1]
+GIANT = [0, 1, 2, 3, 0xFF, 0x100, 2**16, 2**24, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53,
+         2**61, 2**62, 2**63 - 1, 2**63, 2**64 - 8, 2**64 - 1]
 
 
 @pytest.fixture

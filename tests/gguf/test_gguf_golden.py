@@ -9,7 +9,8 @@ from gguf_files import ARRAY, BOOL, CODES, F32, F64, I32, I64, STRING, TYPE_F16,
 
 from kipu._core import GgufFile
 
-BIG = {U8: 255, 1: -128, U16: 65535, 3: -32768, U32: 2**32 - 1, I32: -2**31, F32: -0.15625, BOOL: False, 10: 2**64 - 1, I64: -2**63, 12: 1e300}
+BIG = {U8: 255, 1: -128, U16: 65535, 3: -32768, U32: 2**32 - 1, I32: -2**31, F32: -0.15625, BOOL: False,
+       10: 2**64 - 1, I64: -2**63, 12: 1e300}
 
 
 def write(path, data):
@@ -55,7 +56,8 @@ def test_text_that_is_no_utf8(tmp_path):
 
 def written_by_the_package(path, **more):
     w = gguf.GGUFWriter(path, "none", **more)
-    w.add_uint8("u8", 1), w.add_int8("i8", -1), w.add_uint16("u16", 2), w.add_int16("i16", -2), w.add_uint32("u32", 3), w.add_int32("i32", -3)
+    w.add_uint8("u8", 1), w.add_int8("i8", -1), w.add_uint16("u16", 2), w.add_int16("i16", -2), w.add_uint32("u32", 3)
+    w.add_int32("i32", -3)
     w.add_uint64("u64", 4), w.add_int64("i64", -4), w.add_float32("f32", 0.25), w.add_float64("f64", 0.1), w.add_bool("yes", True)
     w.add_string("text", "ä"), w.add_array("ints", [1, -2]), w.add_array("floats", [0.5]), w.add_array("texts", ["", "b"])
     rng = np.random.default_rng(0)
@@ -85,7 +87,8 @@ def test_ours_against_the_package(tmp_path):
 
 
 def test_alignment(tmp_path):
-    data = whole([scalar("general.alignment", U32, 64)], [tensor("a", (1,)), tensor("b", (1,), offset=64)], bytes(64) + b"abcd", alignment=64)
+    tensors = [tensor("a", (1,)), tensor("b", (1,), offset=64)]
+    data = whole([scalar("general.alignment", U32, 64)], tensors, bytes(64) + b"abcd", alignment=64)
     f = GgufFile(write(tmp_path / "a.gguf", data))
     assert f.read(1) == b"abcd" and f.tensors[0].offset % 64 == 0
 

@@ -3,8 +3,8 @@ import os
 import struct
 
 import pytest
-from gguf_files import (ARRAY, BOOL, F32, I64, STRING, TYPE_F16, TYPE_Q4_0, TYPE_Q8_0, U8, U32, U64, array, every_kind, scalar, tensor, text,
-                        whole)
+from gguf_files import (ARRAY, BOOL, F32, I64, STRING, TYPE_F16, TYPE_Q4_0, TYPE_Q8_0, U8, U32, U64, array, every_kind, scalar, tensor,
+                        text, whole)
 
 from kipu._core import GgufFile
 
@@ -51,7 +51,8 @@ REFUSED = {
     "array whose bytes overflow": (whole([array("k", U64, [1], count=2**61)]), "metadata key 'k': 2305843009213693952 items of type u64"),
     "strings count": (whole([array("k", STRING, ["a"], count=50)]), r"metadata key 'k': 50 strings, but only \d+ bytes are left"),
     "strings without end": (whole([array("k", STRING, [], count=2**62)]), "metadata key 'k': 4611686018427387904 strings"),
-    "string beyond the file": (whole([text("k") + struct.pack("<IQ", STRING, 2**64 - 1)]), "metadata key 'k': a string at byte 45 needs 184467"),
+    "string beyond the file": (whole([text("k") + struct.pack("<IQ", STRING, 2**64 - 1)]),
+                               "metadata key 'k': a string at byte 45 needs 184467"),
     # alignment
     "alignment 0": (whole([scalar(ALIGN, U32, 0)]), "'general.alignment' is 0, expected a power of two from 8 to 1048576"),
     "alignment 24": (whole([scalar(ALIGN, U32, 24)]), "'general.alignment' is 24, expected a power of two"),
@@ -83,7 +84,8 @@ REFUSED = {
     "no data": (whole([], [tensor("a")]), "tensor 'a': 16 bytes at offset 0 of the data, the file has 0 bytes of data"),
     "overlap": (whole([], [tensor("a", offset=32), tensor("b", (9,))], DATA), "tensors 'b' and 'a' overlap"),
     "same place": (whole([], [tensor("a", (1,)), tensor("b", (1,))], DATA), "overlap"),
-    "directory cut": (whole([ONE], [tensor("a", (1,) * 4)], alignment=1)[:-5], "tensor 'a': a tensor's offset at byte 90 needs 8 bytes, the file ends at byte 93"),
+    "directory cut": (whole([ONE], [tensor("a", (1,) * 4)], alignment=1)[:-5],
+                      "tensor 'a': a tensor's offset at byte 90 needs 8 bytes, the file ends at byte 93"),
     "split.count as text": (whole([scalar("split.count", STRING, "2")]), "'split.count' has type string, expected an integer"),
     "split.count": (whole([scalar("split.count", U32, 10000)]), r"split.count is 10000, expected 1..9999"),
     "split.count without end": (whole([scalar("split.count", U64, HUGE)]), "'split.count' has type u64, expected an integer"),

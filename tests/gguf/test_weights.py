@@ -92,7 +92,8 @@ def test_what_the_program_wants(tmp_path):
             load(path)
     refused(r"tensor 'blk.0.ffn_up.weight' has shape \[64, 97\], expected \[64, 96\]", more={"blk.0.ffn_up": (97, 64)})
     refused(r"tensor 'output_norm.weight' has shape \[64, 1\], expected \[64\]", more={"output_norm": (1, 64)})
-    refused("wrong number of tensors; expected 12, got 13: the model does not use 'blk.1.extra.weight'", more={"blk.1.extra": (2,), "output": (40, 64)})
+    refused("wrong number of tensors; expected 12, got 13: the model does not use 'blk.1.extra.weight'",
+            more={"blk.1.extra": (2,), "output": (40, 64)})
     refused("tensor 'output_norm.weight' is Q8_0, expected F32, F16 or BF16", kinds={"output_norm.weight": Q.Q8_0})
     refused(r"tensor 'blk.0.attn_q.weight' has type 10 \(Q2_K\), which is not supported yet", NotImplementedError, n_embd=256,
             kinds={"blk.0.attn_q.weight": Q.Q2_K})
