@@ -239,3 +239,4 @@ def llama_perf_context_reset(ctx: ContextLike) -> None:
 
 
 llama_new_context_with_model = llama_init_from_model
+llama_n_ctx_seq = llama_n_ctx    # one cache for all sequences: each may use all of it

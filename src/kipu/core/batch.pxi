@@ -115,8 +115,11 @@ cdef class NativeBatch:
         if batch.freed:
             raise ValueError("the batch was freed")
         self.b.n_tokens = batch._n_tokens
-        if batch._n_tokens <= 0:    # refused by the engine before it looks at an array
+        source = batch.embd if batch.token is None else batch.token
+        if batch._n_tokens <= 0 or source is None:    # refused by the engine before it looks at an array
             return 0
+        if len(source) < batch._n_tokens:
+            raise ValueError(f"the batch holds {len(source)} tokens, expected n_tokens = {batch._n_tokens}")
         rows, lengths = None, None
         if batch.seq_id is not None:
             rows, lengths = id_rows(batch.seq_id, "seq_id")
