@@ -31,6 +31,11 @@ class HyperParams:
         self.norm_eps = self.number("attention.layer_norm_rms_epsilon")
         self.read_rope()
 
+    def release_metadata(self):
+        """To be called when all is read. The metadata belong to the model that will hold this object: in a circle of the two the weights
+        would live until the next garbage collection."""
+        self._meta = None
+
     def value(self, key, default=None):
         key = f"{self.arch}.{key}"
         found = self._meta.get(key, default)

@@ -30,4 +30,5 @@ def build_program(handle, metadata, n_vocab):
     architecture.hyper_params(hp)
     program = ProgramRecorder(handle)
     architecture.build(Recorder(program), Weights(program, hp))
+    hp.release_metadata()
     return hp

@@ -1,6 +1,8 @@
 """The weight loader: rows come back as they lie in the file; errors, progress and cancelling with any number of threads."""
+import gc
 import os
 import threading
+import weakref
 
 import gguf
 import numpy as np
@@ -143,6 +145,18 @@ def test_loading_twice(tmp_path):
     model = load(tiny_llama(tmp_path / "m.gguf"))
     with pytest.raises(RuntimeError, match="the weights were loaded before"):
         model.load(model.hp, 1, False, lambda fraction: True)
+
+
+def test_memory_is_given_back_at_once(tmp_path):
+    """Not only by the next garbage collection: weights are large."""
+    gc.disable()
+    try:
+        model = load(tiny_llama(tmp_path / "m.gguf"))
+        alive = weakref.ref(model)
+        del model
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 def test_a_file_that_changes_later_does_not_matter(tmp_path):
