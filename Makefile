@@ -81,7 +81,7 @@ bench-peer: $(VENV)/test-installed build models $(PEER)/installed
 # The peer as its users get the fastest one: compiled for this machine.
 $(PEER)/installed:
 	$(PYTHON) -m venv $(PEER)
-	CMAKE_ARGS=-DGGML_NATIVE=ON $(PEER)/bin/pip install --no-binary llama-cpp-python llama-cpp-python numpy
+	CMAKE_ARGS=-DGGML_NATIVE=ON CFLAGS="$(PEER_CFLAGS)" CXXFLAGS="$(PEER_CFLAGS)" $(PEER)/bin/pip install --no-binary llama-cpp-python llama-cpp-python numpy
 	touch $@
 
 # ---------------------------------------------------------------------------- looking

@@ -147,7 +147,7 @@ def core_extension():
     kind = build_kind()
     checks = kind != ""
     core = Extension("kipu._core", ["src/kipu/_core.pyx"], depends=sorted(glob("src/kipu/core/*.pxi")))
-    directives = {"language_level": "3", "embedsignature": True, "freethreading_compatible": True,
+    directives = {"language_level": "3", "embedsignature": True,
                   "boundscheck": checks, "initializedcheck": checks}
     return cythonize([core], compiler_directives=directives, build_dir=f"build/cython{'-' + kind if kind else ''}")
 

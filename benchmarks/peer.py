@@ -3,7 +3,8 @@
     python benchmarks/peer.py MODEL [MODEL ...] [--peer-python PATH] [--threads 2] [--rounds 5]
 
 MODEL is a path or a pulled name. The peer lives in a virtual environment of its own (`make bench-peer` builds it from PyPI with
-CMAKE_ARGS=-DGGML_NATIVE=ON); it is measured with flash attention off and on, and the better one counts. Both engines: F16 cache,
+CMAKE_ARGS=-DGGML_NATIVE=ON; PEER_CFLAGS adds compiler flags: version 0.3.36 dies of signal 11 in its AMX code on machines that have AMX,
+and runs there with PEER_CFLAGS="-mno-amx-tile -mno-amx-int8 -mno-amx-bf16"); it is measured with flash attention off and on, and the better one counts. Both engines: F16 cache,
 n_batch = n_ubatch = 512, pp512 = one prompt of 512 tokens, tg128 = 128 single tokens behind a prompt of one. Each engine runs in a process
 of its own; a round asks every engine once for every test, so that all see the same neighbours. The median of the rounds counts.
 """
@@ -94,7 +95,7 @@ class Child:
     def read(self):
         line = self.process.stdout.readline()
         if not line:
-            raise SystemExit(f"peer.py: a child ended with code {self.process.wait()}")
+            raise SystemExit(f"peer.py: {' '.join(self.process.args[2:4])} ended with code {self.process.wait()} (negative: the signal that killed it)")
         return json.loads(line)
 
     def ask(self, test):
