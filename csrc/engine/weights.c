@@ -4,10 +4,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/cpu.h"
 #include "base/memory_alloc.h"
 #include "base/pool.h"
 
-enum { READ_BYTES = 256 * 1024, MOST_THREADS = 512 };
+enum { READ_BYTES = 256 * 1024, MOST_THREADS = 512 };   /* as many as a pool takes */
 
 static size_t round_64(size_t n) { return (n + 63) / 64 * 64; }
 static bool is_float(int type) { return type == KIPU_F32 || type == KIPU_F16 || type == KIPU_BF16; }
@@ -217,6 +218,14 @@ static kipu_status check_all_declared(const kipu_weights *w, const kipu_gguf *fi
     return KIPU_OK;
 }
 
+/* Each worker has a buffer: no more of them than CPUs and jobs, however many threads were asked for. */
+static int count_workers(const loading *l, int n_threads) {
+    int64_t n = n_threads < MOST_THREADS ? n_threads : MOST_THREADS, usable = kipu_cpu_usable();
+    if (n > usable) n = usable;
+    if (n > l->n_jobs) n = l->n_jobs;
+    return n < 1 ? 1 : (int)n;
+}
+
 static kipu_status run_jobs(loading *l, int n_threads, kipu_error *err) {
     kipu_pool *pool;
     KIPU_TRY(report(l, 0, err));
@@ -238,7 +247,7 @@ kipu_status kipu_weights_load(kipu_weights *w, const kipu_gguf *file, int n_thre
     KIPU_TRY(check_all_declared(w, file, err));
     KIPU_TRY(make_arena(w, err));
     kipu_status status = make_jobs(&l, err);
-    if (status == KIPU_OK) status = run_jobs(&l, n_threads < 1 ? 1 : n_threads < MOST_THREADS ? n_threads : MOST_THREADS, err);
+    if (status == KIPU_OK) status = run_jobs(&l, count_workers(&l, n_threads), err);
     kipu_free(l.jobs);
     kipu_free(l.buffers);
     kipu_free(l.errors);
