@@ -73,6 +73,8 @@ tsan: $(VENV)/test-installed
 	KIPU_BUILD=tsan $(RUN) -m pytest tests/base/test_base.py
 
 bench: $(VENV)/test-installed build
+	$(RUN) tests/kernels/build_check.py build/kernels_check
+	build/kernels_check --time
 	for file in benchmarks/bench_*.py; do $(RUN) $$file || exit 1; done
 
 bench-peer: $(VENV)/test-installed build models $(PEER)/installed

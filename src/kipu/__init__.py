@@ -18,8 +18,18 @@ def explain(model_or_context):
     Parameters
     ----------
     model_or_context : Model, Context, or a handle of the functional API.
+
+    Raises
+    ------
+    TypeError
+        It is neither.
+    ValueError
+        It was freed.
     """
-    return getattr(model_or_context, "handle", model_or_context).explain()
+    handle = getattr(model_or_context, "handle", model_or_context)
+    if not isinstance(handle, (llama_model, llama_context)):
+        raise TypeError(f"model_or_context must be a model or a context, got {type(model_or_context).__name__}")
+    return handle.explain()
 
 
 def get_include():

@@ -18,10 +18,15 @@ def chat_prompt(model, prompt):
     return render(template, [{"role": "user", "content": prompt}], bos=text(kipu.llama_vocab_bos(vocab)), eos=text(kipu.llama_vocab_eos(vocab)))
 
 
+def prompt_bytes(prompt):
+    """The bytes that the user typed: what is not UTF-8 comes from the command line as surrogates."""
+    return prompt.encode("utf-8", "surrogateescape")
+
+
 def prompt_tokens(model, args):
     """Token ids of the prompt. A template that writes the first token itself must not get a second one."""
     if not args.chat:
-        return list(model.tokenize(args.prompt, add_special=True, parse_special=False))
+        return list(model.tokenize(prompt_bytes(args.prompt), add_special=True, parse_special=False))
     tokens = list(model.tokenize(chat_prompt(model, args.prompt), add_special=True, parse_special=True))
     bos = kipu.llama_vocab_bos(kipu.llama_model_get_vocab(model.handle))
     return tokens[1:] if tokens[:2] == [bos, bos] else tokens
@@ -52,13 +57,18 @@ class Stream:
 
 
 def continue_text(model, ctx, tokens, n, sampler, stream):
-    """Samples, shows and decodes until n tokens, an end token or a full context. Returns seconds of prompt and generation, and tokens."""
+    """Samples, shows and decodes until n tokens, an end token, a full context or Ctrl-C.
+
+    Returns
+    -------
+    (seconds of the prompt, seconds of generation, tokens made, whether Ctrl-C ended it)
+    """
     vocab = kipu.llama_model_get_vocab(model.handle)
     started = time.perf_counter()
     for at in range(0, len(tokens), ctx.n_batch):
         ctx.decode(tokens[at : at + ctx.n_batch])
     prompt_done = time.perf_counter()
-    made = 0
+    made, interrupted = 0, False
     try:
         while made < n:
             token = kipu.llama_sampler_sample(sampler, ctx.handle, -1)
@@ -69,13 +79,13 @@ def continue_text(model, ctx, tokens, n, sampler, stream):
             if made == n or len(tokens) + made > ctx.n_ctx:
                 break
             ctx.decode([token])
-    except (KeyboardInterrupt, kipu.Aborted):
-        pass
-    return prompt_done - started, time.perf_counter() - prompt_done, made
+    except KeyboardInterrupt:
+        interrupted = True
+    return prompt_done - started, time.perf_counter() - prompt_done, made, interrupted
 
 
 def generate(path, args):
-    """The command. Text to standard output, speeds to standard error."""
+    """The command. Text to standard output, speeds to standard error, also if Ctrl-C ended the text (then KeyboardInterrupt)."""
     if args.n < 0:
         raise ValueError(f"-n must be at least 0, got {args.n}")
     if args.seed is not None and not 0 <= args.seed < 2**32:
@@ -93,8 +103,10 @@ def generate(path, args):
     loaded = time.perf_counter() - started
     stream = Stream(sys.stdout)
     if not args.chat:
-        stream.write(args.prompt.encode("utf-8", "surrogateescape"))
-    prompt_s, made_s, made = continue_text(model, ctx, tokens, args.n, make_sampler(args.temp, args.seed), stream)
+        stream.write(prompt_bytes(args.prompt))
+    prompt_s, made_s, made, interrupted = continue_text(model, ctx, tokens, args.n, make_sampler(args.temp, args.seed), stream)
     stream.write(b"\n", final=True)
     print(f"load {loaded:.2f} s | prompt {len(tokens)} tokens, {len(tokens) / prompt_s:.1f} tokens/s | "
           f"generation {made} tokens, {made / made_s if made else 0:.1f} tokens/s", file=sys.stderr)
+    if interrupted:
+        raise KeyboardInterrupt

@@ -14,7 +14,8 @@ _PERF = "performance counters of samplers are not supported yet"
 _NAMES = {
     _STATE: """llama_state_get_data llama_state_set_data llama_state_load_file llama_state_save_file llama_state_seq_get_size
                llama_state_seq_get_data llama_state_seq_set_data llama_state_seq_save_file llama_state_seq_load_file llama_copy_state_data
-               llama_set_state_data llama_load_session_file llama_save_session_file""",
+               llama_set_state_data llama_load_session_file llama_save_session_file llama_state_seq_get_size_ext
+               llama_state_seq_get_data_ext llama_state_seq_set_data_ext""",
     _ADAPTERS: """llama_adapter_lora_init llama_adapter_lora_free llama_set_adapter_lora llama_rm_adapter_lora llama_clear_adapter_lora
                   llama_apply_adapter_cvec llama_set_adapters_lora llama_set_adapter_cvec""",
     _SHIFT: """llama_memory_seq_add llama_memory_seq_div llama_kv_self_seq_add llama_kv_self_seq_div llama_kv_cache_seq_add

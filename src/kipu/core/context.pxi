@@ -105,6 +105,12 @@ cdef class Threadpool:
         """Gives the pool up. Any number of times."""
         self.core = None
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.free()
+
     def __int__(self):
         return <uintptr_t>self.alive().pool
 

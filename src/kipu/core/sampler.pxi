@@ -216,6 +216,12 @@ cdef class Sampler:
             kipu_sampler_free(self.s)
             self.forget()
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.free()
+
     cdef forget(self):
         """The C object is gone, and with it those of all members."""
         cdef Sampler member
