@@ -113,7 +113,8 @@ static int32_t api_tokenize(const kipu_voc *vocab, const char *text, int32_t tex
     int64_t n = 0;
     int32_t room = n_max > 0 && tokens ? n_max : 0;
     if (text_len < 0 || (text_len && !text)) return INT32_MIN;
-    kipu_status status = kipu_tokenize(text_of(vocab), text, (size_t)text_len, tokens, room, &n, add_special != 0, parse_special != 0, NULL);
+    kipu_status status = kipu_tokenize(text_of(vocab), text, (size_t)text_len, tokens, room, &n, add_special != 0, parse_special != 0,
+                                       NULL);
     return sized(status, n, room);
 }
 

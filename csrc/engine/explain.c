@@ -106,7 +106,8 @@ static uint64_t say_step(text *t, const kipu_model *model, const kipu_plan *p, i
     case KIPU_STEP_ATTENTION: say_attention(t, &p->nodes[s->main]); break;
     case KIPU_STEP_CHAIN: say_name(t, &p->nodes[s->chain[s->n_chain - 1]]); break;
     }
-    if (bytes) say(t, "  (%.1f KiB%s)", bytes / 1024.0, s->need_codes ? ", int8 activations by 32" : s->need_wide ? ", int8 activations by 256" : "");
+    const char *codes = s->need_codes ? ", int8 activations by 32" : s->need_wide ? ", int8 activations by 256" : "";
+    if (bytes) say(t, "  (%.1f KiB%s)", bytes / 1024.0, codes);
     say(t, "\n");
     return bytes;
 }

@@ -76,7 +76,8 @@ kipu_status kipu_program_add_rope(kipu_program *p, const kipu_rope_set *set, int
 }
 
 kipu_status kipu_program_name(kipu_program *p, int32_t index, const char *name, int32_t il, kipu_error *err) {
-    KIPU_REQUIRE(index >= 0 && index < p->n_nodes, err, KIPU_E_ARG, "node %d to be named '%.31s', the program has %d", index, name, p->n_nodes);
+    KIPU_REQUIRE(index >= 0 && index < p->n_nodes, err, KIPU_E_ARG, "node %d to be named '%.31s', the program has %d", index, name,
+                 p->n_nodes);
     kipu_node *n = &p->nodes[index];
     strncpy(n->name, name, sizeof n->name - 1);
     n->il = il;

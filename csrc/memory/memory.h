@@ -73,8 +73,8 @@ const kipu_kv_layer *kipu_memory_layer_view(const kipu_memory *m, int32_t il);
 /* [64] by sequence id, up to date with the cells; only sequences in `seqs` need to be right. Kept until the next operation. */
 kipu_status kipu_memory_spans(kipu_memory *m, int32_t il, uint64_t seqs, const kipu_kv_spans **spans, kipu_error *err);
 
-/* The padded KQ mask of the placed ubatch as the reference builds it: (round_up(n, 64), n_kv) floats, 0 or -inf, cells in the order of their
- * numbers ("number" of architecture.md). n_kv = min(size, max(pad, round_up(highest used number + 1, pad))), pad 32 or 256.
+/* The padded KQ mask of the placed ubatch as the reference builds it: (round_up(n, 64), n_kv) floats, 0 or -inf, cells in the order
+ * of their numbers (docs/decisions/0003). n_kv = min(size, max(pad, round_up(highest used number + 1, pad))), pad 32 or 256.
  * With mask NULL only *n_kv and *n_rows are set. `window`: which cache. */
 kipu_status kipu_memory_mask(const kipu_memory *m, bool window, const kipu_memory_ubatch *ubatch, bool causal, int32_t pad, float *mask,
                              int32_t *n_kv, int32_t *n_rows, kipu_error *err);

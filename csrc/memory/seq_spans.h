@@ -16,7 +16,8 @@ typedef struct kipu_seq_spans {
     int32_t count, capacity;
 } kipu_seq_spans;
 
-/* Makes room for `more` spans. An insertion needs one at most, and so do all cells of ascending positions of one group of sixteen. False if there is no memory; the list is unchanged then. */
+/* Makes room for `more` spans. An insertion needs one at most, and so do all cells of ascending positions of one group of sixteen.
+ * False if there is no memory; the list is unchanged then. */
 bool kipu_seq_spans_reserve(kipu_seq_spans *list, int64_t more);
 /* Empties the list and gives its memory back. */
 void kipu_seq_spans_free(kipu_seq_spans *list);

@@ -53,7 +53,8 @@ bool kipu_slabs_ensure(kipu_slabs *slabs, int32_t cell) {
 
 /* 256 cells are four words of the set of empty cells; what lies behind the last cell is not in it. */
 static bool slab_empty(const kipu_cells *cells, int32_t slab) {
-    for (int32_t block = slab * KIPU_SLAB_BLOCKS, end = block + KIPU_SLAB_BLOCKS; block < end && block < cells->size / KIPU_BLOCK_CELLS; block++)
+    int32_t first = slab * KIPU_SLAB_BLOCKS, end = first + KIPU_SLAB_BLOCKS, n_blocks = cells->size / KIPU_BLOCK_CELLS;
+    for (int32_t block = first; block < end && block < n_blocks; block++)
         if (!kipu_cells_block_empty(cells, block)) return false;
     return true;
 }

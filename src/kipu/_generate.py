@@ -15,7 +15,8 @@ def chat_prompt(model, prompt):
         raise ValueError("the model has no chat template")
     vocab = kipu.llama_model_get_vocab(model.handle)
     text = lambda token: kipu.llama_vocab_get_text(vocab, token).decode("utf-8", "replace") if token >= 0 else ""
-    return render(template, [{"role": "user", "content": prompt}], bos=text(kipu.llama_vocab_bos(vocab)), eos=text(kipu.llama_vocab_eos(vocab)))
+    return render(template, [{"role": "user", "content": prompt}], bos=text(kipu.llama_vocab_bos(vocab)),
+                  eos=text(kipu.llama_vocab_eos(vocab)))
 
 
 def prompt_bytes(prompt):

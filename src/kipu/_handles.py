@@ -39,7 +39,7 @@ def memory_of(value):
 
 
 def or_none(make, what):
-    """make(), or None and an ERROR line for what llama.h answers with NULL. What is not built yet and what a callback raised stays raised."""
+    """make(), or None and an ERROR line for what llama.h answers with NULL. What is not built yet or a callback raised stays raised."""
     try:
         return make()
     except (ValueError, OSError, MemoryError, RuntimeError) as e:

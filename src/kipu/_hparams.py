@@ -88,7 +88,8 @@ class HyperParams:
     def read_rope(self):
         self.n_rot = self.integer("rope.dimension_count", self.head_dim_k, lowest=2)
         if self.n_rot > self.head_dim_k or self.n_rot % 2:
-            raise ValueError(f"metadata key '{self.arch}.rope.dimension_count' is {self.n_rot}, expected an even number up to {self.head_dim_k}")
+            raise ValueError(f"metadata key '{self.arch}.rope.dimension_count' is {self.n_rot}, "
+                             f"expected an even number up to {self.head_dim_k}")
         self.rope_freq_base = self.number("rope.freq_base", 10000.0)
         kind = self.text("rope.scaling.type", "linear")
         if kind not in SCALING:

@@ -29,7 +29,8 @@ _NAMES = {
                   ggml_opt_get_default_optimizer_params ggml_opt_get_constant_optimizer_params""",
     _SAMPLERS: """llama_sampler_init llama_sampler_init_softmax llama_sampler_init_typical llama_sampler_init_temp_ext
                   llama_sampler_init_xtc llama_sampler_init_top_n_sigma llama_sampler_init_mirostat
-                  llama_sampler_init_mirostat_v2 llama_sampler_init_penalties llama_sampler_init_dry llama_sampler_init_logit_bias llama_sampler_init_infill""",
+                  llama_sampler_init_mirostat_v2 llama_sampler_init_penalties llama_sampler_init_dry llama_sampler_init_logit_bias
+                  llama_sampler_init_infill""",
     _GRAMMAR: "llama_sampler_init_grammar llama_sampler_init_grammar_lazy llama_sampler_init_grammar_lazy_patterns",
     _CHAT: "llama_chat_apply_template llama_chat_builtin_templates",
     _PERF: "llama_perf_sampler llama_perf_sampler_print llama_perf_sampler_reset",

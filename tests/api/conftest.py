@@ -35,7 +35,8 @@ def write_llama(path, name="tiny", **extra):
     for il in range(N_LAYER):
         w.add_tensor(f"blk.{il}.attn_norm.weight", ones)
         w.add_tensor(f"blk.{il}.ffn_norm.weight", ones)
-        shapes = dict(attn_q=(N_EMBD, N_EMBD), attn_k=(kv, N_EMBD), attn_v=(kv, N_EMBD), attn_output=(N_EMBD, N_EMBD), ffn_gate=(N_FF, N_EMBD),
+        shapes = dict(attn_q=(N_EMBD, N_EMBD), attn_k=(kv, N_EMBD), attn_v=(kv, N_EMBD), attn_output=(N_EMBD, N_EMBD),
+                      ffn_gate=(N_FF, N_EMBD),
                       ffn_up=(N_FF, N_EMBD), ffn_down=(N_EMBD, N_FF))
         for part, shape in shapes.items():
             w.add_tensor(f"blk.{il}.{part}.weight", matrix(*shape))
@@ -87,7 +88,8 @@ def in_child(llama_path):
     """Runs code in a Python of its own, with `path` set; the exit code must be 0. Gives what it printed."""
 
     def run(code):
-        done = subprocess.run([sys.executable, "-c", f"path = {str(llama_path)!r}\nimport kipu\n{code}"], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([sys.executable, "-c", f"path = {str(llama_path)!r}\nimport kipu\n{code}"], capture_output=True, text=True,
+                              timeout=120)
         assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr[-2000:]}"
         return done.stdout
 

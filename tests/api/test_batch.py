@@ -37,9 +37,12 @@ def test_filled_by_hand_equals_get_one(ctx):
     assert (kipu.llama_get_logits_ith(ctx, 2) == want).all()
 
 
-@pytest.mark.parametrize("make", [list, tuple, lambda x: np.array(x, np.int32), lambda x: np.array(x, np.int64), lambda x: np.array(x, np.uint8),
-                                  lambda x: array.array("i", x), lambda x: memoryview(array.array("i", x)), lambda x: (ctypes.c_int32 * len(x))(*x),
-                                  lambda x: (kipu.llama_token * len(x))(*x), lambda x: np.array([x, x], np.int32).T[:, 0], lambda x: range(5, 8)])
+@pytest.mark.parametrize("make", [list, tuple, lambda x: np.array(x, np.int32), lambda x: np.array(x, np.int64),
+                                  lambda x: np.array(x, np.uint8),
+                                  lambda x: array.array("i", x), lambda x: memoryview(array.array("i", x)),
+                                  lambda x: (ctypes.c_int32 * len(x))(*x),
+                                  lambda x: (kipu.llama_token * len(x))(*x), lambda x: np.array([x, x], np.int32).T[:, 0],
+                                  lambda x: range(5, 8)])
 def test_tokens_from_anything(ctx, make):
     want = expected(ctx, [5, 6, 7])
     assert kipu.llama_decode(ctx, kipu.llama_batch_get_one(make([5, 6, 7]), 3)) == 0
@@ -62,10 +65,12 @@ def test_get_one_in_its_old_form(ctx):
     b = kipu.llama_batch_get_one([5, 6], 2, 3, 1)
     assert list(b.pos) == [3, 4] and b.seq_id[1][0] == 1
     assert kipu.llama_decode(ctx, b) == 0
-    assert [kipu.llama_memory_seq_pos_min(ctx, 1), kipu.llama_memory_seq_pos_max(ctx, 1), kipu.llama_memory_seq_pos_max(ctx, 0)] == [3, 4, -1]
+    low, high = kipu.llama_memory_seq_pos_min, kipu.llama_memory_seq_pos_max
+    assert [low(ctx, 1), high(ctx, 1), high(ctx, 0)] == [3, 4, -1]
 
 
-@pytest.mark.parametrize("tokens, n, error", [([1, 2], 3, ValueError), ([2**31], None, ValueError), ([1.5], None, TypeError), (["a"], None, TypeError)])
+@pytest.mark.parametrize("tokens, n, error", [([1, 2], 3, ValueError), ([2**31], None, ValueError), ([1.5], None, TypeError),
+                                              (["a"], None, TypeError)])
 def test_get_one_refuses(tokens, n, error):
     with pytest.raises(error):
         kipu.llama_batch_get_one(tokens, n)
@@ -105,8 +110,10 @@ def test_hostile_arrays_raise_and_change_nothing(ctx, field, value):
 
 
 @pytest.mark.parametrize("changes, code", [
-    ({"n_tokens": 0}, -1), ({"token": [5, 6, 64]}, -1), ({"token": [5, -1, 6]}, -1), ({"seq_id": [[0], [0], [64]]}, -1), ({"seq_id": [[0], [-1], [0]]}, -1),
-    ({"pos": [0, 1, 3]}, -1), ({"pos": [2, 1, 0]}, 0), ({"logits": [0, 0, 0]}, 0), ({"logits": None}, 0), ({"pos": None}, 0), ({"seq_id": None}, 0),
+    ({"n_tokens": 0}, -1), ({"token": [5, 6, 64]}, -1), ({"token": [5, -1, 6]}, -1), ({"seq_id": [[0], [0], [64]]}, -1),
+    ({"seq_id": [[0], [-1], [0]]}, -1),
+    ({"pos": [0, 1, 3]}, -1), ({"pos": [2, 1, 0]}, 0), ({"logits": [0, 0, 0]}, 0), ({"logits": None}, 0), ({"pos": None}, 0),
+    ({"seq_id": None}, 0),
     ({"n_seq_id": None}, 0), ({"seq_id": [[0], [0], [0]], "n_seq_id": [1, 1, -7]}, -1), ({"logits": np.array([1.0, 0.0, 0.5])}, 0),
     ({"seq_id": [0, 0, 0]}, 0), ({"seq_id": [[0, 1], [0, 1], [0, 1]], "n_seq_id": [2, 2, 2]}, 0)])
 def test_codes(ctx, log, changes, code):

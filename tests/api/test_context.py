@@ -13,7 +13,8 @@ def one(tokens):
 
 # ------------------------------------------------------------------------------------------------ making
 
-@pytest.mark.parametrize("fields", [{"n_seq_max": 65}, {"n_batch": 0, "n_ubatch": 0}, {"type_v": 8}, {"pooling_type": 9}, {"n_threads": -1}])
+@pytest.mark.parametrize("fields", [{"n_seq_max": 65}, {"n_batch": 0, "n_ubatch": 0}, {"type_v": 8}, {"pooling_type": 9},
+                                    {"n_threads": -1}])
 def test_refused_parameters_give_none_and_a_line(model, log, fields):
     p = kipu.llama_context_params(**fields)
     assert kipu.llama_init_from_model(model, p) is None

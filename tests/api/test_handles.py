@@ -143,14 +143,17 @@ def test_context_managers(llama_path):
 
 
 def test_wrong_handles_are_type_errors(model, ctx):
-    for call in (lambda: kipu.llama_n_ctx(model), lambda: kipu.llama_model_n_embd(ctx), lambda: kipu.llama_n_ctx(None), lambda: kipu.llama_decode(ctx, None),
-                 lambda: kipu.llama_memory_clear(7), lambda: kipu.llama_decode(7, kipu.llama_batch_init(1)), lambda: kipu.llama_free(kipu.llama_get_memory(ctx)),
+    for call in (lambda: kipu.llama_n_ctx(model), lambda: kipu.llama_model_n_embd(ctx), lambda: kipu.llama_n_ctx(None),
+                 lambda: kipu.llama_decode(ctx, None),
+                 lambda: kipu.llama_memory_clear(7), lambda: kipu.llama_decode(7, kipu.llama_batch_init(1)),
+                 lambda: kipu.llama_free(kipu.llama_get_memory(ctx)),
                  lambda: kipu.llama_free(model), lambda: kipu.llama_model_free(ctx)):
         with pytest.raises(TypeError):
             call()
 
 
-@pytest.mark.parametrize("code", ["kipu.llama_vocab()", "kipu.llama_vocab.__new__(kipu.llama_vocab).size", "kipu.llama_sampler()", "kipu.llama_memory(None)",
+@pytest.mark.parametrize("code", ["kipu.llama_vocab()", "kipu.llama_vocab.__new__(kipu.llama_vocab).size", "kipu.llama_sampler()",
+                                  "kipu.llama_memory(None)",
                                   "kipu.llama_memory.__new__(kipu.llama_memory).clear(True)", "kipu.llama_context(None, None)",
                                   "kipu.llama_context.__new__(kipu.llama_context).logits()", "kipu.llama_model([], False)",
                                   "kipu.llama_model.__new__(kipu.llama_model).n_params()", "kipu._core.Threadpool(0)"])

@@ -20,7 +20,8 @@ def load(path, **fields):
 
 @pytest.fixture(scope="module")
 def rich_path(tmp_path_factory):
-    return write_llama(tmp_path_factory.mktemp("models") / "rich.gguf", general__file_type=1, tokenizer__chat_template="{{ hello }}", my__flag=True,
+    return write_llama(tmp_path_factory.mktemp("models") / "rich.gguf", general__file_type=1, tokenizer__chat_template="{{ hello }}",
+                       my__flag=True,
                        my__real=0.5, my__list=[1, 2, 3])
 
 
@@ -44,7 +45,8 @@ def test_bad_files_give_none_and_a_line(tmp_path, log, data):
 
 def test_damaged_files(llama_path, tmp_path):
     data = llama_path.read_bytes()
-    for name, changed in (("version", data[:4] + b"\1" + data[5:]), ("cut", data[:-4096]), ("head", data[:200]), ("arch", data.replace(b"llama", b"xlama"))):
+    for name, changed in (("version", data[:4] + b"\1" + data[5:]), ("cut", data[:-4096]), ("head", data[:200]),
+                          ("arch", data.replace(b"llama", b"xlama"))):
         path = tmp_path / f"{name}.gguf"
         path.write_bytes(changed)
         assert load(path) is None
@@ -139,7 +141,8 @@ def test_an_exception_in_the_progress_callback_comes_back(llama_path, error):
 # ------------------------------------------------------------------------------------------------ facts
 
 def test_facts(model):
-    names = "n_ctx_train n_embd n_layer n_head n_head_kv n_swa rope_type n_cls_out has_encoder has_decoder decoder_start_token is_recurrent".split()
+    names = ("n_ctx_train n_embd n_layer n_head n_head_kv n_swa rope_type n_cls_out has_encoder has_decoder decoder_start_token "
+             "is_recurrent").split()
     assert [getattr(kipu, "llama_model_" + n)(model) for n in names] == [128, 64, 2, 4, 2, 0, 0, 1, False, True, -1, False]
     assert kipu.llama_model_rope_freq_scale_train(model) == 1.0 and kipu.llama_model_cls_label(model, 0) is None
     matrices = 2 * 64 * 64 + 2 * (2 * 64 * 64 + 2 * 32 * 64 + 3 * 96 * 64)
@@ -176,7 +179,8 @@ def test_metadata(rich_path):
         key, value = np.zeros(200, np.uint8), bytearray(200)
         k, v = kipu.llama_model_meta_key_by_index(m, i, key, 200), kipu.llama_model_meta_val_str_by_index(m, i, value, 200)
         found[bytes(key[:k])] = bytes(value[:v])
-    assert found[b"my.flag"] == b"true" and found[b"my.real"] == b"0.500000" and found[b"llama.block_count"] == b"2" and b"my.list" not in found
+    assert found[b"my.flag"] == b"true" and found[b"my.real"] == b"0.500000" and found[b"llama.block_count"] == b"2"
+    assert b"my.list" not in found
     assert {k.decode(): v.decode() for k, v in found.items()} == m.metadata
     assert list(m.handle.get("my.list")) == [1, 2, 3]
 
@@ -207,7 +211,8 @@ class Override:
         self.__dict__.update(value)
 
 
-@pytest.mark.parametrize("overrides", [{"llama.context_length": 99}, [("llama.context_length", 99)], [(b"llama.context_length", 99), ("", 0), ("x", object())],
+@pytest.mark.parametrize("overrides", [{"llama.context_length": 99}, [("llama.context_length", 99)],
+                                       [(b"llama.context_length", 99), ("", 0), ("x", object())],
                                        [Override(b"llama.context_length", 0, val_i64=99), Override(b"", 0, val_i64=0)]])
 def test_overrides(llama_path, overrides):
     assert kipu.llama_model_n_ctx_train(load(llama_path, kv_overrides=overrides)) == 99
@@ -237,5 +242,6 @@ def test_split_names():
     assert bytes(buf[:n]) == b"/a/model-00002-of-00003.gguf" and buf[n] == 0
     out = bytearray(64)
     assert kipu.llama_split_prefix(out, 64, b"/a/model-00002-of-00003.gguf", 1, 3) == 8 and out[:9] == b"/a/model\0"
-    for path, no, count in (("/a/model-00002-of-00003.gguf", 0, 3), ("/a/model-00002-of-00003.gguf", 1, 4), ("/a/model.gguf", 0, 1), ("", 0, 0)):
+    for path, no, count in (("/a/model-00002-of-00003.gguf", 0, 3), ("/a/model-00002-of-00003.gguf", 1, 4), ("/a/model.gguf", 0, 1),
+                            ("", 0, 0)):
         assert kipu.llama_split_prefix(out, 64, path, no, count) == 0

@@ -14,7 +14,8 @@ DEFAULTS = dict(n_ctx=512, n_batch=2048, n_ubatch=512, n_seq_max=1, n_threads=4,
 
 
 def hyper(**changes):
-    values = dict(n_ctx_train=256, causal=True, pooling_type=-1, n_swa=0, swa_layers=[False] * 6, rope_scaling_type=1, rope_freq_base=10000.0,
+    values = dict(n_ctx_train=256, causal=True, pooling_type=-1, n_swa=0, swa_layers=[False] * 6, rope_scaling_type=1,
+                  rope_freq_base=10000.0,
                   rope_freq_scale=1.0, rope_attn_factor=1.0, yarn_orig_ctx=256)
     return SimpleNamespace(**{**values, **changes})
 
@@ -107,18 +108,23 @@ def test_rope():
     assert resolve(yarn, rope_scaling_type=1)[0].yarn_ext_factor == 0
     assert resolve(yarn, rope_scaling_type=0, rope_freq_scale=0.5)[0].rope_freq_scale == 1.0
     assert resolve(yarn, yarn_attn_factor=0.8)[0].yarn_attn_factor == pytest.approx(0.4)
-    assert [resolve(yarn)[0].yarn_orig_ctx, resolve(yarn, yarn_orig_ctx=9)[0].yarn_orig_ctx, resolve(hyper(yarn_orig_ctx=0))[0].yarn_orig_ctx] == [64, 9, 256]
+    assert [resolve(yarn)[0].yarn_orig_ctx, resolve(yarn, yarn_orig_ctx=9)[0].yarn_orig_ctx,
+            resolve(hyper(yarn_orig_ctx=0))[0].yarn_orig_ctx] == [64, 9, 256]
 
 
-@pytest.mark.parametrize("fields", [{"n_batch": 0, "n_ubatch": 0}, {"n_seq_max": 65}, {"type_v": 8}, {"pooling_type": 9}, {"rope_scaling_type": 7},
-                                    {"type_k": 99}, {"type_k": 26}, {"n_threads": 0}, {"n_threads_batch": 513}, {"rope_freq_base": float("nan")},
-                                    {"rope_freq_scale": -1.0}, {"yarn_beta_fast": float("inf")}, {"n_ctx": 2**32 - 1}, {"attention_type": 2}])
+@pytest.mark.parametrize("fields", [{"n_batch": 0, "n_ubatch": 0}, {"n_seq_max": 65}, {"type_v": 8}, {"pooling_type": 9},
+                                    {"rope_scaling_type": 7},
+                                    {"type_k": 99}, {"type_k": 26}, {"n_threads": 0}, {"n_threads_batch": 513},
+                                    {"rope_freq_base": float("nan")},
+                                    {"rope_freq_scale": -1.0}, {"yarn_beta_fast": float("inf")}, {"n_ctx": 2**32 - 1},
+                                    {"attention_type": 2}])
 def test_refused(fields):
     with pytest.raises(ValueError):
         resolve(**fields)
 
 
-@pytest.mark.parametrize("fields", [{"embeddings": True}, {"type_k": 8}, {"type_k": 8, "type_v": 8, "flash_attn": True}, {"cb_eval": print}])
+@pytest.mark.parametrize("fields", [{"embeddings": True}, {"type_k": 8}, {"type_k": 8, "type_v": 8, "flash_attn": True},
+                                    {"cb_eval": print}])
 def test_later(fields):
     with pytest.raises(NotImplementedError):
         resolve(**fields)
@@ -127,7 +133,8 @@ def test_later(fields):
 def test_what_a_context_says():
     _, records = resolve(n_ctx=64, n_seq_max=2)
     text = "\n".join(f"{level} {line}" for level, line in records)
-    for part in ("n_seq_max     = 2", "n_ctx         = 64", "n_ctx_per_seq = 32", "n_batch       = 64", "causal_attn   = 1", "flash_attn    = 0",
+    for part in ("n_seq_max     = 2", "n_ctx         = 64", "n_ctx_per_seq = 32", "n_batch       = 64", "causal_attn   = 1",
+                 "flash_attn    = 0",
                  "freq_base     = 10000.0", "freq_scale    = 1"):
         assert f"2 {part}" in text
     assert "3 n_ctx_per_seq (32) < n_ctx_train (256)" in text

@@ -32,7 +32,8 @@ def test_members_and_parameters():
             is_property = any(isinstance(d, ast.Name) and d.id == "property" for d in member.decorator_list)
             if not is_property and callable(getattr(kind, member.name)):
                 assert parameters_of(getattr(kind, member.name)) in ([a.arg for a in member.args.args], None), f"{node.name}.{member.name}"
-        stubbed = {m.name for m in node.body if isinstance(m, ast.FunctionDef)} | {m.target.id for m in node.body if isinstance(m, ast.AnnAssign)}
+        stubbed = {m.name for m in node.body if isinstance(m, ast.FunctionDef)}
+        stubbed |= {m.target.id for m in node.body if isinstance(m, ast.AnnAssign)}
         public = {name for name in vars(kind) if not name.startswith("_")}
         assert public <= stubbed, f"{node.name}: {public - stubbed}"
 
@@ -42,7 +43,8 @@ def parameters_of(function):
     first = (function.__doc__ or "").split("\n")[0]
     if not first.startswith(function.__name__ + "("):
         return None
-    inside = first[len(function.__name__) + 1 : first.rindex(")")].split(")")[0] if "->" in first else first[len(function.__name__) + 1 : first.rindex(")")]
+    inside = first[len(function.__name__) + 1 : first.rindex(")")]
+    inside = inside.split(")")[0] if "->" in first else inside
     names = [part.split("=")[0].split(":")[0].split()[-1] for part in split_top(inside)]
     return names
 

@@ -5,7 +5,8 @@ from engine import Context, load, nmse
 from reference import ARCHITECTURES, F16_CACHE, F32_CACHE, F32_CACHE_GELU, FOLDERS, GELU, WHOLE, WITHOUT_WHOLE, golden, pairs
 
 PIECES = (1, 5, 16)
-PROMPT_CASES = ("base", "fa", "kvf32", "kvf32_fa", "kvf32_ubatch8", "ubatch8", "pieces", "pos50", "swa_min", "swa_min_fa", "swa_min_ubatch8",
+PROMPT_CASES = ("base", "fa", "kvf32", "kvf32_fa", "kvf32_ubatch8", "ubatch8", "pieces", "pos50", "swa_min", "swa_min_fa",
+                "swa_min_ubatch8",
                 "pieces_swa_min")
 
 

@@ -12,7 +12,8 @@ LATER = ("embeddings",)
 CACHES = (None, "F16", "F32")
 REPORTED = {"n_ctx": kipu.llama_n_ctx, "n_batch": kipu.llama_n_batch, "n_ubatch": kipu.llama_n_ubatch, "n_seq_max": kipu.llama_n_seq_max,
             "pooling_type": lambda h: int(kipu.llama_pooling_type(h)), "state_size": kipu.llama_state_get_size,
-            "memory": lambda h: kipu.llama_get_memory(h) is not None, "can_shift": lambda h: kipu.llama_memory_can_shift(kipu.llama_get_memory(h))}
+            "memory": lambda h: kipu.llama_get_memory(h) is not None,
+            "can_shift": lambda h: kipu.llama_memory_can_shift(kipu.llama_get_memory(h))}
 
 
 def is_due(folder, case):

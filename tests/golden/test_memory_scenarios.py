@@ -8,7 +8,8 @@ from reference import F16_CACHE, FOLDERS
 
 MODELS = ("llama", "gemma3-full", "gemma3-swa")
 SCENARIOS = ("bad_then_good", "clear", "cp", "fill", "fill_seqs", "frag", "frag_thold", "keep", "long", "nopos", "rm", "shared")
-CASES = [pytest.param(where, f"{model}.{scenario}", id=f"{where}-{model}.{scenario}") for where in FOLDERS for model in MODELS for scenario in SCENARIOS
+CASES = [pytest.param(where, f"{model}.{scenario}", id=f"{where}-{model}.{scenario}") for where in FOLDERS for model in MODELS
+         for scenario in SCENARIOS
          if (FOLDERS[where] / "memory" / f"{model}.{scenario}.json").exists()]
 WINDOW = {"gemma3.gguf": 12}
 

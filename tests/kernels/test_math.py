@@ -31,7 +31,8 @@ def test_exp_relative_error():
 
 
 def test_exp_at_the_ends():
-    beyond = np.array([np.nextafter(EXP_MAX, np.float32(np.inf)), np.inf, 1e30, np.nextafter(EXP_MIN, np.float32(-np.inf)), -np.inf, -1e30, 0,
+    beyond = np.array([np.nextafter(EXP_MAX, np.float32(np.inf)), np.inf, 1e30, np.nextafter(EXP_MIN, np.float32(-np.inf)), -np.inf, -1e30,
+                       0,
                        -0.0, np.nan], np.float32)
     assert same_bits(of("exp", beyond), np.array([np.inf, np.inf, np.inf, 0, 0, 0, 1, 1, np.nan], np.float32))
 

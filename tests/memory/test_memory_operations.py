@@ -268,7 +268,8 @@ def test_slabs_come_at_first_use_and_go():
 
 
 @pytest.mark.parametrize("bad", [
-    dict(n_cells=0), dict(n_cells=17), dict(n_cells=2**31), dict(n_cells=64, n_cells_window=40, n_swa=4), dict(n_cells=64, n_cells_window=32),
+    dict(n_cells=0), dict(n_cells=17), dict(n_cells=2**31), dict(n_cells=64, n_cells_window=40, n_swa=4),
+    dict(n_cells=64, n_cells_window=32),
     dict(n_cells=64, type_k=8), dict(n_cells=64, type_v=2), dict(n_cells=64, layers=[(-1, 32, False)])])
 def test_refused_parameters(bad):
     with pytest.raises(ValueError):

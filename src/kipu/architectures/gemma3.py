@@ -1,4 +1,4 @@
-"""gemma3: gemma2 with head norms in place of soft caps; five layers of six see a window and rotate by a base of their own. Gemma Team 2025."""
+"""gemma3: gemma2 with head norms in place of soft caps; five layers of six see a window and rotate by their own base. Gemma Team 2025."""
 from math import sqrt
 
 from .._recorder import GELU, NEOX

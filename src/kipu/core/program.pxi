@@ -29,7 +29,8 @@ cdef extern from "engine/model.h" nogil:
     ctypedef struct kipu_model:
         pass
     kipu_program *kipu_model_program(kipu_model *m)
-    kipu_status kipu_model_weight(kipu_model *m, const char *name, int n_dims, const int64_t *ne, bint optional, int32_t *index, kipu_error *err)
+    kipu_status kipu_model_weight(kipu_model *m, const char *name, int n_dims, const int64_t *ne, bint optional, int32_t *index,
+                                  kipu_error *err)
 
 
 cdef class ProgramRecorder:
@@ -54,7 +55,8 @@ cdef class ProgramRecorder:
         check(kipu_model_weight(self.model, raw, len(shape), ne, optional, &index, &err), &err)
         return index
 
-    def node(self, int op, int32_t width, tuple src, int32_t weight=-1, int32_t bias=-1, int32_t il=-1, tuple ints=(), tuple floats=(), str name=""):
+    def node(self, int op, int32_t width, tuple src, int32_t weight=-1, int32_t bias=-1, int32_t il=-1, tuple ints=(), tuple floats=(),
+             str name=""):
         """Appends a node and returns its index."""
         cdef kipu_node n
         cdef kipu_error err
