@@ -52,16 +52,12 @@ static kipu_status read_positions(kipu_batch_plan *p, const kipu_batch *b, kipu_
 
 /* No positions given: every token continues its first sequence, and all its sequences move on. */
 static kipu_status continue_positions(kipu_batch_plan *p, const kipu_memory *memory, kipu_error *err) {
-    int32_t next[KIPU_MAX_SEQ];
-    for (int s = 0; s < KIPU_MAX_SEQ; s++) {
-        int32_t last = kipu_memory_pos_max(memory, s);
-        REFUSE_UNLESS(last < INT32_MAX - p->n, "sequence %d is at position %d: no room to continue", s, last);
-        next[s] = last + 1;
-    }
+    int32_t last[KIPU_MAX_SEQ];
+    for (int s = 0; s < KIPU_MAX_SEQ; s++) last[s] = kipu_memory_pos_max(memory, s);
     for (int32_t i = 0; i < p->n; i++) {
-        p->pos[i] = next[p->seq[i]];
-        for (int s = 0; s < KIPU_MAX_SEQ; s++)
-            if (p->seqs[i] >> s & 1) next[s] = p->pos[i] + 1;
+        REFUSE_UNLESS(last[p->seq[i]] < INT32_MAX, "sequence %d is at position %d: no room to continue", p->seq[i], INT32_MAX);
+        p->pos[i] = last[p->seq[i]] + 1;
+        for (uint64_t rest = p->seqs[i]; rest; rest &= rest - 1) last[__builtin_ctzll(rest)] = p->pos[i];
     }
     return KIPU_OK;
 }
@@ -84,9 +80,10 @@ static void look_at_sequences(const kipu_batch_plan *p, seen *of) {
 
 /* Continues the memory: one behind the last position; embeddings may also repeat the last one. */
 static kipu_status check_start(const seen *q, int s, bool repeat, const kipu_memory *memory, kipu_error *err) {
-    int32_t last = kipu_memory_pos_max(memory, s);
+    int64_t last = kipu_memory_pos_max(memory, s);     /* wide: behind the last position there may be none */
     bool follows = last < 0 || q->low == last + 1 || (repeat && q->low == last);
-    REFUSE_UNLESS(follows, "sequence %d: the batch starts at position %d, the memory ends at %d: expected %d", s, q->low, last, last + 1);
+    REFUSE_UNLESS(follows, "sequence %d: the batch starts at position %d, the memory ends at %lld: expected %lld", s, q->low, (long long)last,
+                  (long long)last + 1);
     return KIPU_OK;
 }
 

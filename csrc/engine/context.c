@@ -263,6 +263,7 @@ kipu_status kipu_context_decode(kipu_context *c, const kipu_batch *batch, int32_
     double start = now_ms();
     kipu_batch_plan plan;
     KIPU_TRY(kipu_batch_check(&plan, batch, c->memory, c->n_vocab, c->params.n_ubatch, code, err));
+    if (*code == -2) forget_outputs(c);
     if (*code != 0) return KIPU_OK;
     kipu_status refused = check_size(c, plan.n, err);
     if (refused == KIPU_OK) {
@@ -270,6 +271,7 @@ kipu_status kipu_context_decode(kipu_context *c, const kipu_batch *batch, int32_
         if (status == KIPU_OK) status = compute(c, &plan, err);
         if (status == KIPU_OK) count_time(c, plan.n, start);
         *code = code_of(status);
+        if (*code == 2 || *code < -1) forget_outputs(c);       /* also where it failed before the first ubatch */
     }
     kipu_batch_plan_free(&plan);
     return refused;
