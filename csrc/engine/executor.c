@@ -43,6 +43,7 @@ typedef struct walk {
     void (*poll)(void *);
     void *poll_arg;
     atomic_int workers;
+    atomic_int last_step;                /* all workers leave behind the barrier of this step */
     kipu_status status;                  /* of memory queries, written by worker 0 before the walk */
     const kipu_kv_spans *spans[2];       /* base, window */
 } walk;
@@ -434,16 +435,18 @@ static void run_step(const walk *k, kipu_op_worker *ow, const kipu_step *step, k
     }
 }
 
-/* A stop request is seen by the jobs alone: every worker still passes every barrier. */
+/* A stop request cuts the jobs of a step short, and worker 0 names the step it saw it in before that step's barrier: behind the barrier
+ * everybody knows, and a worker that is late does not take the name of a later step for its own. */
 static void walk_steps(void *arg, const kipu_worker *w) {
     walk *k = arg;
     const kipu_plan *p = k->e->plan;
     kipu_op_worker ow = {.w = *w, .k = k->e->kernels, .scratch = k->e->scratch + w->index * k->e->scratch_bytes,
                          .scratch_size = k->e->chain_at, .stop = k->stop, .poll = k->poll, .poll_arg = k->poll_arg};
     if (w->index == 0) atomic_store(&k->workers, w->count);
-    for (int32_t i = 0; i < p->n_steps; i++) {
+    for (int32_t i = 0; i < p->n_steps && i <= atomic_load(&k->last_step); i++) {
         if (is_idle(k, &p->steps[i])) continue;
         run_step(k, &ow, &p->steps[i], &k->e->jobs[2 * i]);
+        if (w->index == 0 && atomic_load(k->stop)) atomic_store(&k->last_step, i);
         kipu_barrier(w);
     }
 }
@@ -468,7 +471,7 @@ static kipu_status start(walk *k, kipu_error *err) {
 
 kipu_status kipu_executor_run(kipu_executor *e, kipu_pool *pool, int32_t n_workers, const kipu_pass *pass, atomic_int *stop,
                               void (*poll)(void *), void *poll_arg, int32_t *workers_used, kipu_error *err) {
-    walk k = {.e = e, .pass = pass, .stop = stop, .poll = poll, .poll_arg = poll_arg};
+    walk k = {.e = e, .pass = pass, .stop = stop, .poll = poll, .poll_arg = poll_arg, .last_step = e->plan->n_steps};
     KIPU_REQUIRE(pass->n > 0 && pass->n <= e->max_tokens, err, KIPU_E_INTERNAL, "a pass of %d tokens, room for %d", pass->n, e->max_tokens);
     KIPU_TRY(kipu_executor_reserve(e, n_workers, err));
     KIPU_TRY(start(&k, err));
