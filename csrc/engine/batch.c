@@ -223,8 +223,8 @@ kipu_status kipu_batch_check(kipu_batch_plan *p, const kipu_batch *b, const kipu
     KIPU_REQUIRE(b->n_tokens > 0, err, KIPU_E_ARG, "batch.n_tokens is %d, expected >= 1", b->n_tokens);
     KIPU_REQUIRE(!b->token != !b->embd, err, KIPU_E_ARG, "batch: %s token and embd are set, expected exactly one of them",
                  b->token ? "both" : "neither");
-    KIPU_TRY(allocate(p, n_ubatch, err));
-    kipu_status status = check_all(p, b, memory, n_vocab, err);
+    kipu_status status = allocate(p, n_ubatch, err);
+    if (status == KIPU_OK) status = check_all(p, b, memory, n_vocab, err);
     if (status == KIPU_OK) {
         choose_outputs(p, b);
         status = put_in_order(p, err);

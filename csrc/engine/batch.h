@@ -20,7 +20,8 @@ typedef struct kipu_batch_plan {
     void *block;                /* all of the above */
 } kipu_batch_plan;
 
-/* KIPU_E_ARG where C would assert (raised by the faces), *code -1 and KIPU_OK where the C function returns it; the reason is in err both times. */
+/* KIPU_E_ARG where C would assert (raised by the faces); KIPU_OK and *code -1 or -2 where the C function returns them. The reason is in
+ * err both times. */
 kipu_status kipu_batch_check(kipu_batch_plan *plan, const kipu_batch *batch, const kipu_memory *memory, int32_t n_vocab, uint32_t n_ubatch,
                              int32_t *code, kipu_error *err);
 void kipu_batch_plan_free(kipu_batch_plan *plan);
