@@ -100,8 +100,12 @@ cdef int copy_items(object source, void *out, Py_ssize_t n, Py_ssize_t itemsize,
 
 
 cdef class NativeBatch:
-    """What one decode reads: private copies of all integers, so that nothing changes below it, and a held buffer of embeddings."""
+    """What one decode reads: private copies of all integers, so that nothing changes below it, and a held buffer of embeddings.
+
+    Converting a field may run Python code and other threads, which may change the batch: sizes are read once.
+    """
     cdef kipu_batch b
+    cdef Py_ssize_t n, width    # tokens, and ids of a row, that the block has room for
     cdef char *block
     cdef Py_buffer embd
     cdef bint has_embd
@@ -115,17 +119,19 @@ cdef class NativeBatch:
         if batch.freed:
             raise ValueError("the batch was freed")
         self.b.n_tokens = batch._n_tokens
+        self.n = self.b.n_tokens
         source = batch.embd if batch.token is None else batch.token
-        if batch._n_tokens <= 0 or source is None:    # refused by the engine before it looks at an array
+        if self.n <= 0 or source is None:    # refused by the engine before it looks at an array
             return 0
-        if len(source) < batch._n_tokens:
-            raise ValueError(f"the batch holds {len(source)} tokens, expected n_tokens = {batch._n_tokens}")
+        if len(source) < self.n:
+            raise ValueError(f"the batch holds {len(source)} tokens, expected n_tokens = {self.n}")
         rows, lengths = None, None
         if batch.seq_id is not None:
             rows, lengths = id_rows(batch.seq_id, "seq_id")
-            if len(rows) < batch._n_tokens:
-                raise ValueError(f"batch.seq_id has {len(rows)} rows, expected n_tokens = {batch._n_tokens}")
-        self.allocate(batch._n_tokens, 0 if rows is None else rows.shape[1])
+            if len(rows) < self.n:
+                raise ValueError(f"batch.seq_id has {len(rows)} rows, expected n_tokens = {self.n}")
+            self.width = rows.shape[1]
+        self.allocate()
         self.copy_fields(batch)
         if rows is None:
             self.b.seq_id, self.b.n_seq_id = NULL, NULL
@@ -135,8 +141,9 @@ cdef class NativeBatch:
             self.hold_embeddings(batch, n_embd)
         return 0
 
-    cdef int allocate(self, Py_ssize_t n, Py_ssize_t width) except -1:
+    cdef int allocate(self) except -1:
         """One block: row pointers, token, pos, n_seq_id, rows of ids, flags."""
+        cdef Py_ssize_t n = self.n, width = self.width
         self.block = <char *>calloc(n, sizeof(void *) + (3 + width) * sizeof(int32_t) + 1)
         if self.block == NULL:
             raise MemoryError(f"no memory for a batch of {n} tokens")
@@ -148,7 +155,7 @@ cdef class NativeBatch:
         return 0
 
     cdef int copy_fields(self, Batch batch) except -1:
-        cdef Py_ssize_t n = batch._n_tokens
+        cdef Py_ssize_t n = self.n
         if batch.token is None:
             self.b.token = NULL
         else:
@@ -164,7 +171,7 @@ cdef class NativeBatch:
         return 0
 
     cdef int copy_rows(self, Batch batch, rows, lengths) except -1:
-        cdef Py_ssize_t n = batch._n_tokens, width = rows.shape[1], i
+        cdef Py_ssize_t n = self.n, width = self.width, i
         cdef int32_t *ids = self.b.n_seq_id + n
         copy_items(rows, ids, n * width, 4, b"il", int32_array, "seq_id")
         if batch.n_seq_id is not None:
@@ -181,8 +188,8 @@ cdef class NativeBatch:
         array = float_array(batch.embd, "embd")
         if array.ndim > 1 and array.shape[array.ndim - 1] != n_embd:
             raise ValueError(f"batch.embd has rows of {array.shape[array.ndim - 1]}, expected n_embd = {n_embd}")
-        if array.size < <int64_t>batch._n_tokens * n_embd:
-            raise ValueError(f"batch.embd holds {array.size} values, expected n_tokens * n_embd = {batch._n_tokens} * {n_embd}")
+        if array.size < <int64_t>self.n * n_embd:
+            raise ValueError(f"batch.embd holds {array.size} values, expected n_tokens * n_embd = {self.n} * {n_embd}")
         PyObject_GetBuffer(array, &self.embd, PyBUF_ND)
         self.has_embd = True
         self.b.embd = <float *>self.embd.buf

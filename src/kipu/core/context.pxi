@@ -295,8 +295,9 @@ cdef class ContextHandle:
         cdef int32_t code = 0
         native = NativeBatch()
         native.fill(batch, self.n_embd)
-        core.enter()
-        core.poll.has_signals = PyThread_get_thread_ident() == threading.main_thread().ident
+        cdef bint is_main = PyThread_get_thread_ident() == threading.main_thread().ident
+        core.enter()    # nothing may raise from here to leave()
+        core.poll.has_signals = is_main
         with nogil:
             status = kipu_context_decode(core.c, &native.b, &code, &err)
         failure, core.failure = core.failure, None
