@@ -14,13 +14,22 @@ enum {
 };
 
 static atomic_long fail_after = -1;
+static atomic_bool fail_once = false;
 
-void kipu_alloc_fail_after(long n) { atomic_store(&fail_after, n); }
+void kipu_alloc_fail_after(long n) {
+    atomic_store(&fail_once, false);
+    atomic_store(&fail_after, n);
+}
 
-/* Counts down to 0 and stays there. */
+void kipu_alloc_fail_once(long n) {
+    atomic_store(&fail_once, true);
+    atomic_store(&fail_after, n);
+}
+
+/* Counts down to 0 and stays there, or goes on to -1. */
 static bool must_fail(void) {
     long left = atomic_load_explicit(&fail_after, memory_order_relaxed);
-    while (left > 0 && !atomic_compare_exchange_weak(&fail_after, &left, left - 1)) {}
+    while ((left > 0 || (left == 0 && atomic_load(&fail_once))) && !atomic_compare_exchange_weak(&fail_after, &left, left - 1)) {}
     return left == 0;
 }
 

@@ -20,5 +20,7 @@ void kipu_huge_free(void *p, size_t size);
 
 /* Tests: the n-th allocation from now (0 = the next) and all after it fail; -1 switches this off. */
 void kipu_alloc_fail_after(long n);
+/* Tests: only the n-th allocation from now fails. */
+void kipu_alloc_fail_once(long n);
 
 #endif

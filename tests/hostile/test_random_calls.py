@@ -9,8 +9,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from walk import Walk  # noqa: E402
 
 DATA = Path(__file__).parent.parent / "golden" / "data" / "models"
-CASES = [("llama.gguf", {}), ("llama.gguf", {"n_ubatch": 1}), ("llama-q/Q4_K_S.gguf", {"n_ctx": 128, "n_ubatch": 5}),
-         ("gemma3.gguf", {"swa_full": True, "n_ctx": 96}), ("gemma3.gguf", {"swa_full": False, "n_ctx": 160, "n_ubatch": 8}),
+CASES = [("llama.gguf", {}), ("llama.gguf", {"n_ubatch": 1}), ("llama-q/Q4_K_S.gguf", {"n_ctx": 128, "n_ubatch": 5, "n_threads": 2, "n_threads_batch": 2}),
+         ("gemma3.gguf", {"swa_full": True, "n_ctx": 96}), ("gemma3.gguf", {"swa_full": False, "n_ctx": 160, "n_ubatch": 8, "n_threads_batch": 2}),
          ("qwen2.gguf", {"n_seq_max": 1, "type_k": 0, "type_v": 0, "n_ubatch": 64})]
 
 

@@ -15,6 +15,7 @@ cdef extern from "base/error.h":
 
 cdef extern from "base/memory_alloc.h":
     void _m_fail_after "kipu_alloc_fail_after"(long n)
+    void _m_fail_once "kipu_alloc_fail_once"(long n)
 
 cdef extern from "ops/kv_view.h":
     ctypedef struct _m_layer_view "kipu_kv_layer":
@@ -137,6 +138,11 @@ cdef class MemoryProbe:
     def fail_after(long n):
         """The n-th allocation from now on and all after it fail; -1 ends this."""
         _m_fail_after(n)
+
+    @staticmethod
+    def fail_once(long n):
+        """Only the n-th allocation from now on fails; -1 ends this."""
+        _m_fail_once(n)
 
     @property
     def message(self):
