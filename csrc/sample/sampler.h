@@ -1,4 +1,4 @@
-/* Samplers: one object each, or a chain. Rules: api.md A2.7, carried on in docs/formats/samplers.md. One thread at a time per object. */
+/* Samplers: one object each, or a chain. Rules: docs/formats/samplers.md. One thread at a time per object. */
 #ifndef KIPU_SAMPLE_SAMPLER_H
 #define KIPU_SAMPLE_SAMPLER_H
 

@@ -1,6 +1,6 @@
 /* Vocabulary: token table, special ids, tokenizers SPM, BPE and none. Immutable after creation; any thread.
  *
- * Rules: api.md A2.4 and A2.5 of the design, carried on in docs/formats/vocabulary.md. No recursion, at most n log n.
+ * Rules: docs/formats/vocabulary.md. No recursion, at most n log n.
  */
 #ifndef KIPU_TEXT_VOCAB_H
 #define KIPU_TEXT_VOCAB_H

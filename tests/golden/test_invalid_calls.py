@@ -89,8 +89,7 @@ FILES = {
 }
 PARAMS = {"n_ctx": 256, "n_batch": 256, "n_ubatch": 256, "n_seq_max": 4, "n_threads": 1, "n_threads_batch": 1}
 LATER = ("bert", "mamba", "t5", "t5encoder", "rwkv7", "jina-bert-v2", "state_", "get_embeddings", "llama: encode", "llama: embeddings",
-         "llama: pooled",
-         "llama: RANK")
+         "llama: pooled", "llama: RANK")
 
 
 @pytest.fixture(scope="module", params=list(FOLDERS))
