@@ -267,7 +267,7 @@ for field in ("token", "pos", "logits", "n_seq_id"):
     def grow():
         b.n_tokens = 1 << 20
         b.pos = b.n_seq_id = b.logits = big
-        try: rows.resize((4, 1 << 16), refcheck=False)
+        try: rows.resize((1 << 20, 1), refcheck=False)
         except ValueError: pass
     b.n_tokens, b.n_seq_id[:] = 4, 1
     setattr(b, field, Evil(grow))
