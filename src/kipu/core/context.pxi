@@ -339,7 +339,11 @@ cdef class ContextHandle:
     @property
     def n_outputs(self):
         """Rows of the last decode."""
-        return kipu_context_n_outputs(self.alive().c)
+        cdef ContextCore core = self.alive()
+        core.enter()
+        n = kipu_context_n_outputs(core.c)
+        core.leave()
+        return n
 
     # ---- settings
 
@@ -378,7 +382,11 @@ cdef class ContextHandle:
     @property
     def workers(self):
         """Threads the last decode used."""
-        return kipu_context_workers(self.alive().c)
+        cdef ContextCore core = self.alive()
+        core.enter()
+        n = kipu_context_workers(core.c)
+        core.leave()
+        return n
 
     def perf(self):
         """kipu_perf as a dict; times in milliseconds."""
