@@ -78,12 +78,12 @@ bench: $(VENV)/test-installed build
 	for file in benchmarks/bench_*.py; do $(RUN) $$file || exit 1; done
 
 bench-peer: $(VENV)/test-installed build models $(PEER)/installed
-	$(RUN) benchmarks/peer.py $(MODELS) --peer-python $(PEER)/bin/python
+	$(RUN) benchmarks/peer.py $(MODELS) --peer-python $(PEER)/bin/python $(PEER_OPTIONS)
 
 # The peer as its users get the fastest one: compiled for this machine.
 $(PEER)/installed:
 	$(PYTHON) -m venv $(PEER)
-	CMAKE_ARGS=-DGGML_NATIVE=ON CFLAGS="$(PEER_CFLAGS)" CXXFLAGS="$(PEER_CFLAGS)" $(PEER)/bin/pip install --no-binary llama-cpp-python llama-cpp-python numpy
+	CMAKE_ARGS=-DGGML_NATIVE=ON $(PEER)/bin/pip install --no-binary llama-cpp-python llama-cpp-python numpy
 	touch $@
 
 # ---------------------------------------------------------------------------- looking
