@@ -3,8 +3,8 @@
     python benchmarks/peer.py MODEL [MODEL ...] [--peer-python PATH] [--threads 2] [--rounds 5] [--no-amx]
 
 MODEL is a path or a pulled name. The peer lives in a virtual environment of its own (`make bench-peer` builds it from PyPI with
-CMAKE_ARGS=-DGGML_NATIVE=ON; on machines with AMX version 0.3.36 dies of signal 11 in that code: --no-amx then loads its weights without extra
-buffers, AMX being one of them); it is measured with flash attention off and on, and the better one counts. Both engines: F16 cache,
+CMAKE_ARGS=-DGGML_NATIVE=ON; on machines with AMX version 0.3.36 dies of signal 11 in that code: --no-amx then loads its weights without
+extra buffers, AMX being one of them); it is measured with flash attention off and on, and the better one counts. Both: F16 cache,
 n_batch = n_ubatch = 512, pp512 = one prompt of 512 tokens, tg128 = 128 single tokens behind a prompt of one. Each engine runs in a process
 of its own; a round asks every engine once for every test, so that all see the same neighbours. The median of the rounds counts.
 """
@@ -25,7 +25,8 @@ class Kipu:
     def __init__(self, path, threads, flash_attn, extra):
         import kipu
         self.model = kipu.Model(path)
-        self.ctx = self.model.context(n_ctx=1024, n_batch=512, n_ubatch=512, n_threads=threads, n_threads_batch=threads, flash_attn=flash_attn)
+        self.ctx = self.model.context(n_ctx=1024, n_batch=512, n_ubatch=512, n_threads=threads, n_threads_batch=threads,
+                                      flash_attn=flash_attn)
         self.name = f"kipu {kipu.__version__} ({kipu.system_info()['tier']})"
         self.n_vocab = self.model.n_vocab
 
@@ -97,7 +98,8 @@ class Child:
     def read(self):
         line = self.process.stdout.readline()
         if not line:
-            raise SystemExit(f"peer.py: {' '.join(self.process.args[2:4])} ended with code {self.process.wait()} (negative: the signal that killed it)")
+            raise SystemExit(f"peer.py: {' '.join(self.process.args[2:4])} ended with code {self.process.wait()} "
+                             "(negative: the signal that killed it)")
         return json.loads(line)
 
     def ask(self, test):
@@ -127,7 +129,8 @@ def measure(path, peer_python, threads, rounds, extra):
 
 def report(path, names, results):
     print(f"\n{os.path.basename(path)}: {names['kipu']} beside {names['peer']}")
-    print(f"{'test':8}{'kipu t/s':>12}{'peer t/s':>12}{'peer fa t/s':>12}{'ratio':>8}   (median; ratio to the better one, worst round in brackets)")
+    print(f"{'test':8}{'kipu t/s':>12}{'peer t/s':>12}{'peer fa t/s':>12}{'ratio':>8}"
+          "   (median; ratio to the better one, worst round in brackets)")
     for test, speeds in results.items():
         ours, off, on = (statistics.median(speeds[e]) for e in ("kipu", "peer", "peer fa"))
         better = "peer" if off >= on else "peer fa"

@@ -82,8 +82,8 @@ static void look_at_sequences(const kipu_batch_plan *p, seen *of) {
 static kipu_status check_start(const seen *q, int s, bool repeat, const kipu_memory *memory, kipu_error *err) {
     int64_t last = kipu_memory_pos_max(memory, s);     /* wide: behind the last position there may be none */
     bool follows = last < 0 || q->low == last + 1 || (repeat && q->low == last);
-    REFUSE_UNLESS(follows, "sequence %d: the batch starts at position %d, the memory ends at %lld: expected %lld", s, q->low, (long long)last,
-                  (long long)last + 1);
+    REFUSE_UNLESS(follows, "sequence %d: the batch starts at position %d, the memory ends at %lld: expected %lld", s, q->low,
+                  (long long)last, (long long)last + 1);
     return KIPU_OK;
 }
 

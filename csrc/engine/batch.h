@@ -1,5 +1,5 @@
 /* A user's batch, checked and completed: positions, sequence sets, output flags, the order of computation, cut into ubatches.
- * Rules: api.md A1.5 and A1.11, see docs/decisions/0004-batches.md. Everything is checked before anything changes. */
+ * Rules: docs/decisions/0004-batches.md. Everything is checked before anything changes. */
 #ifndef KIPU_ENGINE_BATCH_H
 #define KIPU_ENGINE_BATCH_H
 

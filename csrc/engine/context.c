@@ -67,10 +67,10 @@ static kipu_status make_memory(kipu_context *c, kipu_error *err) {
 /* The context's parameters rule where the model does not fix a set of its own. */
 static kipu_rope_params rope_params(const kipu_context *c, const kipu_rope_set *set) {
     const kipu_context_params *p = &c->params;
-    kipu_rope_params r = {.n_rot = set->n_rot, .base = set->freq_base, .scale = set->freq_scale, .attn_factor = 1, .n_ctx_orig = p->yarn_orig_ctx,
+    kipu_rope_params r = {.n_rot = set->n_rot, .base = set->freq_base, .scale = set->freq_scale, 
+                          .attn_factor = p->yarn_attn_factor, .n_ctx_orig = p->yarn_orig_ctx,
                           .ext_factor = p->yarn_ext_factor, .beta_fast = p->yarn_beta_fast, .beta_slow = p->yarn_beta_slow};
     if (set->factors >= 0) r.factors = (const float *)kipu_model_weight_at(c->model, set->factors)->data;
-    r.attn_factor = p->yarn_attn_factor;
     if (set->fixed) return r;
     if (p->rope_freq_base > 0) r.base = p->rope_freq_base;
     if (p->rope_freq_scale > 0) r.scale = p->rope_freq_scale;
@@ -91,10 +91,12 @@ static kipu_status make_executor(kipu_context *c, kipu_error *err) {
 
 static kipu_status check_params(const kipu_context_params *p, kipu_error *err) {
     KIPU_REQUIRE(p->n_ctx > 0, err, KIPU_E_ARG, "n_ctx is 0, expected >= 1");
-    KIPU_REQUIRE(p->n_batch > 0 && p->n_ubatch > 0, err, KIPU_E_ARG, "n_batch is %u and n_ubatch %u, expected >= 1", p->n_batch, p->n_ubatch);
+    KIPU_REQUIRE(p->n_batch > 0 && p->n_ubatch > 0, err, KIPU_E_ARG,
+                 "n_batch is %u and n_ubatch %u, expected >= 1", p->n_batch, p->n_ubatch);
     KIPU_REQUIRE(p->n_ctx <= INT32_MAX && p->n_batch <= INT32_MAX && p->n_ubatch <= p->n_batch, err, KIPU_E_ARG,
                  "n_ctx %u, n_batch %u, n_ubatch %u: expected n_ubatch <= n_batch and all below 2^31", p->n_ctx, p->n_batch, p->n_ubatch);
-    KIPU_REQUIRE(p->n_seq_max >= 1 && p->n_seq_max <= KIPU_MAX_SEQ, err, KIPU_E_ARG, "n_seq_max is %u, expected 1..%d", p->n_seq_max, KIPU_MAX_SEQ);
+    KIPU_REQUIRE(p->n_seq_max >= 1 && p->n_seq_max <= KIPU_MAX_SEQ, err, KIPU_E_ARG,
+                 "n_seq_max is %u, expected 1..%d", p->n_seq_max, KIPU_MAX_SEQ);
     return KIPU_OK;
 }
 
@@ -202,7 +204,8 @@ static kipu_status run_ubatch(kipu_context *c, const kipu_batch_plan *plan, int3
     KIPU_TRY(kipu_memory_place(c->memory, ubatch, err));
     kipu_pass pass = make_pass(c, plan, (int32_t)(ubatch->pos - plan->pos), ubatch->n, token);
     kipu_status status = kipu_executor_run(c->executor, pool, n_threads, &pass, &c->stop, poll, c, &c->workers, err);
-    if (status == KIPU_OK && atomic_load(&c->stop)) status = kipu_fail(err, KIPU_E_ABORTED, "aborted in ubatch %d of %d", u + 1, plan->n_ubatches);
+    if (status == KIPU_OK && atomic_load(&c->stop))
+        status = kipu_fail(err, KIPU_E_ABORTED, "aborted in ubatch %d of %d", u + 1, plan->n_ubatches);
     if (status != KIPU_OK) kipu_memory_undo(c->memory);
     return status;
 }
@@ -231,7 +234,7 @@ static void count_time(kipu_context *c, int32_t n, double start) {
     else c->perf.t_p_eval_ms += spent, c->perf.n_p_eval += n;
 }
 
-/* Placed, computed, outputs in batch order. From the first ubatch on a failure leaves what architecture.md rule 2 says. */
+/* Placed, computed, outputs in batch order. From the first ubatch on a failure leaves what docs/decisions/0004 says. */
 static kipu_status compute(kipu_context *c, const kipu_batch_plan *plan, kipu_error *err) {
     int32_t *token = kipu_alloc_array(c->params.n_ubatch, sizeof *token);
     KIPU_REQUIRE(token, err, KIPU_E_MEMORY, "no memory for a batch of %d tokens", plan->n);
@@ -253,7 +256,8 @@ static kipu_status compute(kipu_context *c, const kipu_batch_plan *plan, kipu_er
 
 /* Where C would assert. The reference looks at the batch's content first, so its code -1 wins. */
 static kipu_status check_size(const kipu_context *c, int32_t n, kipu_error *err) {
-    KIPU_REQUIRE(n <= (int64_t)c->params.n_batch, err, KIPU_E_ARG, "batch.n_tokens is %d, expected at most n_batch = %u", n, c->params.n_batch);
+    KIPU_REQUIRE(n <= (int64_t)c->params.n_batch, err, KIPU_E_ARG,
+                 "batch.n_tokens is %d, expected at most n_batch = %u", n, c->params.n_batch);
     KIPU_REQUIRE(c->params.causal || n <= (int64_t)c->params.n_ubatch, err, KIPU_E_ARG,
                  "batch.n_tokens is %d: non-causal attention needs at most n_ubatch = %u", n, c->params.n_ubatch);
     return KIPU_OK;
@@ -287,8 +291,10 @@ float *kipu_context_logits_ith(kipu_context *c, int32_t i, kipu_error *err) {
     int32_t n = c->outputs.n_rows, row = i < 0 ? n + i : -1;
     if (n == 0) kipu_fail(err, KIPU_E_ARG, "invalid logits id %d, reason: no logits", i);
     else if (i < 0 && row < 0) kipu_fail(err, KIPU_E_ARG, "invalid logits id %d, reason: negative index out of range [0, %d)", i, n);
-    else if (i >= (int64_t)c->params.n_batch) kipu_fail(err, KIPU_E_ARG, "invalid logits id %d, reason: out of range [0, %u)", i, c->params.n_batch);
-    else if (i >= 0 && (row = c->row_of_batch[i]) < 0) kipu_fail(err, KIPU_E_ARG, "invalid logits id %d, reason: batch.logits[%d] != true", i, i);
+    else if (i >= (int64_t)c->params.n_batch)
+        kipu_fail(err, KIPU_E_ARG, "invalid logits id %d, reason: out of range [0, %u)", i, c->params.n_batch);
+    else if (i >= 0 && (row = c->row_of_batch[i]) < 0)
+        kipu_fail(err, KIPU_E_ARG, "invalid logits id %d, reason: batch.logits[%d] != true", i, i);
     return row < 0 || n == 0 ? NULL : kipu_outputs_data(&c->outputs) + (size_t)row * c->n_vocab;
 }
 

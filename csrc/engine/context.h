@@ -43,8 +43,8 @@ void kipu_context_free(kipu_context *c);
 void kipu_context_lock(kipu_context *c);
 void kipu_context_unlock(kipu_context *c);
 
-/* llama_decode. *code: 0, 1, 2, -1, -2, -3 (err has the reason unless 0). Status KIPU_E_ARG or KIPU_E_STATE where C would assert: raised by the
- * faces, nothing changed. Positions that are NULL continue each token's sequences. */
+/* llama_decode. *code: 0, 1, 2, -1, -2, -3 (err has the reason unless 0). Status KIPU_E_ARG or KIPU_E_STATE where C would assert: raised by
+ * the faces, nothing changed. Positions that are NULL continue each token's sequences. */
 kipu_status kipu_context_decode(kipu_context *c, const kipu_batch *batch, int32_t *code, kipu_error *err);
 
 /* Outputs of the last decode. Row of batch index i (i < 0: from the end), NULL with a reason in err. */

@@ -306,11 +306,13 @@ static kipu_acts acts_of(const walk *k, const kipu_op_worker *ow, const kipu_ste
 static void quantize_row(const walk *k, const kipu_op_worker *ow, const kipu_step *step, const kipu_acts *a, int32_t t, bool own) {
     size_t groups = a->k / KIPU_GROUP;
     (step->need_wide ? k->e->kernels->quantize_wide : k->e->kernels->quantize)(
-        (int8_t *)a->q + (size_t)t * a->k, (float *)a->d + t * groups, (int32_t *)a->s + t * groups, row(k, ow, step->input, t, step, own), a->k);
+        (int8_t *)a->q + (size_t)t * a->k, (float *)a->d + t * groups, (int32_t *)a->s + t * groups, row(k, ow, step->input, t, step, own),
+        a->k);
 }
 
 /* The chain and the activations of rows [from, to). */
-static void prepare(const walk *k, const kipu_op_worker *ow, const kipu_step *step, const kipu_acts *a, int32_t from, int32_t to, bool own) {
+static void prepare(const walk *k, const kipu_op_worker *ow, const kipu_step *step, const kipu_acts *a, int32_t from, int32_t to,
+                    bool own) {
     bool out_rows = step->n_chain && k->e->plan->out_rows[step->chain[0]];
     for (int32_t t = from; t < to; t++) {
         chain_rows(k, ow, step, out_rows, t, t + 1, own);

@@ -15,7 +15,8 @@ static void find_full(const kipu_program *program, bool *full) {
     }
 }
 
-/* Copies the program; before the first output-row user of a full value a ROWS node gathers it. moved[v]: new index; gathered[v]: its ROWS node. */
+/* Copies the program; before the first output-row user of a full value a ROWS node gathers it.
+ * moved[v]: new index; gathered[v]: its ROWS node. */
 static int32_t copy_nodes(const kipu_program *program, kipu_plan *p, const bool *full, int32_t *moved, int32_t *gathered) {
     int32_t n = 0;
     for (int32_t v = 0; v < kipu_program_size(program); v++) {
@@ -26,7 +27,8 @@ static int32_t copy_nodes(const kipu_program *program, kipu_plan *p, const bool 
             bool rows = !full[v] && full[src] && !(node.op == KIPU_OP_ATTENTION && s > 0);
             if (rows && gathered[src] < 0) {
                 const kipu_node *from = kipu_program_node(program, src);
-                kipu_node rows_node = {.op = KIPU_OP_ROWS, .src = {moved[src], -1, -1}, .weight = -1, .bias = -1, .width = from->width, .il = from->il};
+                kipu_node rows_node = {.op = KIPU_OP_ROWS, .src = {moved[src], -1, -1}, .weight = -1, .bias = -1, .width = from->width,
+                                       .il = from->il};
                 memcpy(rows_node.name, from->name, sizeof from->name);
                 p->nodes[n] = rows_node;
                 p->out_rows[n] = true;

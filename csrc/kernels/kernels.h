@@ -146,7 +146,7 @@ typedef struct kipu_kernels {
 
 /* kipu_exp(x): x > 88.72283f -> inf; x < -87.33654f -> 0; NaN -> NaN; else n = round-half-even(x * log2e), r = fma(-n, ln2_hi, x),
  * r = fma(-n, ln2_lo, r), p = Horner with fma, result p * 2^n (exact, always normal: n added to the exponent bits).
- * Constants and reasons: ref/math_ref.h. n = (x * log2e + 1.5 * 2^23) - 1.5 * 2^23 gives the same n; the product is rounded before (no fma).
+ * Constants and reasons: ref/math_ref.h. n = (x * log2e + 1.5 * 2^23) - 1.5 * 2^23 gives the same n; the product is rounded first (no fma).
  * kipu_tanh(x) = 1 - 2 / (kipu_exp(2x) + 1). */
 
 /* The table of a tier, or NULL if this build or machine has not got it. Static storage; any thread. */

@@ -1,6 +1,6 @@
 /* The memory of a context: a unified KV cache, or the pair base + sliding window. Cells, placement, sequence operations, rows.
  *
- * Semantics: architecture.md "Memory" and memory-and-state.md A3 (docs/decisions and HACKING carry them on). All operations are plain C on
+ * Semantics: docs/decisions/0003-placement.md. All operations are plain C on
  * plain arrays; the caller holds the context's lock. Sequence ids 0..63 as bits of a uint64_t. Ranges are half open; p0 < 0 means 0,
  * p1 < 0 means infinity.
  */

@@ -29,7 +29,9 @@ static inline float scale_of(uint32_t amax, __m512 *id) {
     return finite ? _mm_cvtss_f32(quotients) : NAN;
 }
 
-static inline __m512i larger_of_two(const float *x) { return _mm512_max_epu32(absolute(_mm512_loadu_ps(x)), absolute(_mm512_loadu_ps(x + 16))); }
+static inline __m512i larger_of_two(const float *x) {
+    return _mm512_max_epu32(absolute(_mm512_loadu_ps(x)), absolute(_mm512_loadu_ps(x + 16)));
+}
 
 /* 32 codes with a given inverse scale, and their sum. */
 static inline void group_codes(int8_t *q, int32_t *s, const float *x, __m512 id) {
