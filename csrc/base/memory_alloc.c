@@ -10,6 +10,7 @@
 
 enum {
     HUGE_PAGE = 2 * 1024 * 1024,
+    LAZY_SIZE = 1024 * 1024,   /* larger blocks are zeroed by the system, page by page as they are used */
     LARGEST_PAGE = 64 * 1024   /* of any machine we run on: mappings are cut at multiples of it */
 };
 
@@ -33,11 +34,22 @@ static bool must_fail(void) {
     return left == 0;
 }
 
+/* Large blocks give their whole pages back to the system, which hands them out again as zeros when they are used: what is asked for in
+ * vain (a cache of 2^31 cells) costs address space, not memory. */
+static void *zero(char *p, size_t size) {
+    size_t front = (LARGEST_PAGE - (uintptr_t)p % LARGEST_PAGE) % LARGEST_PAGE;
+    size_t pages = size > front ? (size - front) / LARGEST_PAGE * LARGEST_PAGE : 0;
+    if (size < LAZY_SIZE || madvise(p + front, pages, MADV_DONTNEED)) return memset(p, 0, size);
+    memset(p, 0, front);
+    memset(p + front + pages, 0, size - front - pages);
+    return p;
+}
+
 /* Exactly `size` bytes, so that a sanitizer sees the first byte behind them. */
 void *kipu_alloc(size_t size) {
     void *p;
     if (must_fail() || size > PTRDIFF_MAX || posix_memalign(&p, KIPU_CACHE_LINE, size ? size : 1)) return NULL;
-    return memset(p, 0, size);
+    return zero(p, size);
 }
 
 void *kipu_alloc_array(size_t n, size_t size) {

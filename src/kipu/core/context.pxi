@@ -470,7 +470,7 @@ cdef class MemoryHandle:
     cdef kipu_memory *of(self, ContextCore core):
         return kipu_context_memory(core.c)
 
-    def clear(self, bint data):
+    def clear(self, bint data=True):
         cdef ContextCore core = self.alive()
         core.enter()
         kipu_memory_clear(self.of(core), data)
