@@ -67,7 +67,7 @@ static kipu_status make_memory(kipu_context *c, kipu_error *err) {
 /* The context's parameters rule where the model does not fix a set of its own. */
 static kipu_rope_params rope_params(const kipu_context *c, const kipu_rope_set *set) {
     const kipu_context_params *p = &c->params;
-    kipu_rope_params r = {.n_rot = set->n_rot, .base = set->freq_base, .scale = set->freq_scale, 
+    kipu_rope_params r = {.n_rot = set->n_rot, .base = set->freq_base, .scale = set->freq_scale,
                           .attn_factor = p->yarn_attn_factor, .n_ctx_orig = p->yarn_orig_ctx,
                           .ext_factor = p->yarn_ext_factor, .beta_fast = p->yarn_beta_fast, .beta_slow = p->yarn_beta_slow};
     if (set->factors >= 0) r.factors = (const float *)kipu_model_weight_at(c->model, set->factors)->data;
