@@ -55,6 +55,7 @@ def llama_n_ubatch(ctx: ContextLike) -> int:
 
 
 def llama_n_seq_max(ctx: ContextLike) -> int:
+    """int: sequences the context was made for (ids up to 63 work all the same)."""
     return context_of(ctx).resolved.n_seq_max
 
 
@@ -92,10 +93,12 @@ def llama_set_n_threads(ctx: ContextLike, n_threads: int, n_threads_batch: int) 
 
 
 def llama_n_threads(ctx: ContextLike) -> int:
+    """int: threads for ubatches of one token."""
     return context_of(ctx).n_threads
 
 
 def llama_n_threads_batch(ctx: ContextLike) -> int:
+    """int: threads for larger ubatches."""
     return context_of(ctx).n_threads_batch
 
 
@@ -235,6 +238,7 @@ def _rate(name, ms, n, unit):
 
 
 def llama_perf_context_reset(ctx: ContextLike) -> None:
+    """Starts the counters of llama_perf_context again; the load time stays."""
     context_of(ctx).perf_reset()
 
 

@@ -33,22 +33,27 @@ def llama_time_us() -> int:
 
 
 def llama_supports_mmap() -> bool:
+    """bool: whether files could be mapped. Weights are read and packed, so use_mmap has no effect."""
     return True
 
 
 def llama_supports_mlock() -> bool:
+    """bool: whether memory could be locked."""
     return False
 
 
 def llama_supports_gpu_offload() -> bool:
+    """bool: False, kipu computes on the CPU."""
     return False
 
 
 def llama_supports_rpc() -> bool:
+    """bool: False."""
     return False
 
 
 def llama_max_devices() -> int:
+    """int: 16, as in llama.h; none of them is ever used."""
     return 16
 
 
@@ -76,18 +81,22 @@ ggml_abort_callback = llama_progress_callback = ggml_backend_sched_eval_callback
 
 
 def llama_model_default_params() -> llama_model_params:
+    """A llama_model_params with the defaults of llama.h."""
     return llama_model_params()
 
 
 def llama_context_default_params() -> llama_context_params:
+    """A llama_context_params with the defaults of llama.h."""
     return llama_context_params()
 
 
 def llama_sampler_chain_default_params() -> llama_sampler_chain_params:
+    """A llama_sampler_chain_params with the defaults of llama.h."""
     return llama_sampler_chain_params()
 
 
 def ggml_threadpool_params_default(n_threads: int) -> ggml_threadpool_params:
+    """Parameters of a pool with n_threads workers."""
     return ggml_threadpool_params(n_threads=n_threads)
 
 
@@ -111,4 +120,5 @@ def ggml_threadpool_free(threadpool: Threadpool | None) -> None:
 
 
 def ggml_threadpool_get_n_threads(threadpool: Threadpool) -> int:
+    """int: workers the pool has."""
     return threadpool.n_threads

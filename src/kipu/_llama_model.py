@@ -74,14 +74,17 @@ def llama_model_n_embd(model: ModelLike) -> int:
 
 
 def llama_model_n_layer(model: ModelLike) -> int:
+    """int: layers."""
     return _hyper(model, "n_layer")
 
 
 def llama_model_n_head(model: ModelLike) -> int:
+    """int: query heads of a layer."""
     return _hyper(model, "n_head")
 
 
 def llama_model_n_head_kv(model: ModelLike) -> int:
+    """int: key-value heads of a layer."""
     return _hyper(model, "n_head_kv")
 
 
@@ -91,10 +94,12 @@ def llama_model_n_swa(model: ModelLike) -> int:
 
 
 def llama_model_rope_type(model: ModelLike) -> int:
+    """int: LLAMA_ROPE_TYPE_NORM (adjacent pairs), LLAMA_ROPE_TYPE_NEOX (halves) or LLAMA_ROPE_TYPE_NONE."""
     return _hyper(model, "rope_type", -1)
 
 
 def llama_model_rope_freq_scale_train(model: ModelLike) -> float:
+    """float: what positions are multiplied by, as the model was trained."""
     return _hyper(model, "rope_freq_scale", 1.0)
 
 
@@ -111,11 +116,13 @@ def llama_model_cls_label(model: ModelLike, i: int) -> bytes | None:
 
 
 def llama_model_has_encoder(model: ModelLike) -> bool:
+    """bool: whether llama_encode applies (encoder-decoder models; none yet)."""
     model_of(model)
     return False
 
 
 def llama_model_has_decoder(model: ModelLike) -> bool:
+    """bool: whether llama_decode applies."""
     model_of(model)
     return True
 
@@ -127,16 +134,19 @@ def llama_model_decoder_start_token(model: ModelLike) -> int:
 
 
 def llama_model_is_recurrent(model: ModelLike) -> bool:
+    """bool: whether the memory is a recurrent state (none yet)."""
     model_of(model)
     return False
 
 
 def llama_model_is_hybrid(model: ModelLike) -> bool:
+    """bool: whether the memory is attention and recurrent state (none yet)."""
     model_of(model)
     return False
 
 
 def llama_model_is_diffusion(model: ModelLike) -> bool:
+    """bool: False."""
     model_of(model)
     return False
 

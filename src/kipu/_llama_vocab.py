@@ -34,6 +34,7 @@ def llama_vocab_type(vocab: VocabLike) -> int:
 
 
 def llama_vocab_n_tokens(vocab: VocabLike) -> int:
+    """int: tokens of the vocabulary."""
     return _vocab(vocab).size
 
 
@@ -44,6 +45,7 @@ def llama_vocab_get_text(vocab: VocabLike, token: int) -> bytes:
 
 
 def llama_vocab_get_score(vocab: VocabLike, token: int) -> float:
+    """float: score of a token (log probability in SPM vocabularies)."""
     return _vocab(vocab).score(_in_range(vocab, token))
 
 
@@ -70,14 +72,17 @@ def llama_vocab_is_control(vocab: VocabLike, token: int) -> bool:
 
 
 def llama_vocab_get_add_bos(vocab: VocabLike) -> bool:
+    """bool: whether add_special puts the bos token in front."""
     return _vocab(vocab).flags()["add_bos"]
 
 
 def llama_vocab_get_add_eos(vocab: VocabLike) -> bool:
+    """bool: whether add_special puts the eos token behind."""
     return _vocab(vocab).flags()["add_eos"]
 
 
 def llama_vocab_get_add_sep(vocab: VocabLike) -> bool:
+    """bool: whether add_special puts the sep token behind."""
     return _vocab(vocab).flags()["add_sep"]
 
 
@@ -132,14 +137,17 @@ def llama_vocab_fim_mid(vocab: VocabLike) -> int:
 
 
 def llama_vocab_fim_pad(vocab: VocabLike) -> int:
+    """int: padding token of fill-in-the-middle, -1 without one."""
     return _vocab(vocab).special("fim_pad")
 
 
 def llama_vocab_fim_rep(vocab: VocabLike) -> int:
+    """int: repository token of fill-in-the-middle, -1 without one."""
     return _vocab(vocab).special("fim_rep")
 
 
 def llama_vocab_fim_sep(vocab: VocabLike) -> int:
+    """int: file separator token of fill-in-the-middle, -1 without one."""
     return _vocab(vocab).special("fim_sep")
 
 
