@@ -35,6 +35,12 @@ cdef class Batch:
     cdef int32_t _n_tokens
     cdef object __weakref__
 
+    def __int__(self):
+        """An address that is this batch's own. There is no llama_batch behind it: one is made for every decode."""
+        return <uintptr_t><void *>self
+
+    __index__ = __int__
+
     @property
     def n_tokens(self):
         return self._n_tokens

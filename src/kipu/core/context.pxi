@@ -462,6 +462,12 @@ cdef class MemoryHandle:
     def __init__(self, ContextHandle context not None):
         self.context = context
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        """Nothing to free: the memory goes with its context."""
+
     cdef ContextCore alive(self):
         if self.context is None:
             raise ValueError("the memory has no context")

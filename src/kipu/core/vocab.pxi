@@ -116,6 +116,12 @@ cdef class Vocab:
 
     __index__ = __int__
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        """Nothing to free: the vocabulary goes with its model."""
+
     def flags(self):
         """What tokenize adds: dict of add_bos, add_eos, add_sep, add_space_prefix -> bool."""
         cdef const kipu_vocab *v = self.get_live()
